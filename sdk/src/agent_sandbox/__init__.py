@@ -1,0 +1,1 @@
+"""The async client and the command line of Agent Sandbox."""

@@ -1,0 +1,1 @@
+"""A node on this machine: forks warm pods from zygotes and confines their sandboxes."""

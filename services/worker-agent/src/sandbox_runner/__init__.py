@@ -1,0 +1,1 @@
+"""The confined half of a worker: runs user code. Stands on the standard library alone."""
