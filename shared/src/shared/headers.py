@@ -1,0 +1,21 @@
+"""Message headers of ours. Those that start with `Nats-` belong to the server."""
+
+from __future__ import annotations
+
+MESSAGE_ID = "Nats-Msg-Id"
+TOKEN = "Agent-Token"
+"""On a queue message: this is a token; the value is the session that wants a worker. A hint, never the truth."""
+EVENT = "Agent-Event"
+"""On an output message: `started`, `output`, `recovered`, `truncated`."""
+OFFSET = "Agent-Offset"
+"""On an output message: bytes of this attempt's output (both streams) before this one."""
+STREAM = "Agent-Stream"
+"""On an output message: `stdout` or `stderr`."""
+EPOCH = "Agent-Epoch"
+ATTEMPT = "Agent-Attempt"
+AT_MS = "Agent-At-Ms"
+"""Worker's wall clock, milliseconds since 1970."""
+REASON = "Agent-Reason"
+"""On a dead letter: why it is one."""
+ORIGIN = "Agent-Origin"
+"""On a dead letter: stream and sequence it came from."""

@@ -1,0 +1,81 @@
+"""Identifiers: what is allowed in them, how they are made, and which state shard is a session's home.
+
+Every id becomes one token of a NATS subject, hence the narrow alphabet.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from typing import NewType
+
+from shared.errors import InvalidMessage
+
+SessionId = NewType("SessionId", str)
+TaskId = NewType("TaskId", str)
+WorkerId = NewType("WorkerId", str)
+Epoch = NewType("Epoch", int)
+
+SHARDS = 3
+"""State, inbox and queue shards; one leader on each of three servers."""
+
+ID_LENGTH_MAX = 64
+"""Characters of a task or session id. A UUID has 36, a ULID 26."""
+NAME_LENGTH_MAX = 32
+"""Characters of a tenant's, pool's or node's name."""
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{7,63}")
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
+
+
+def home(session: str) -> int:
+    """Return the state shard (0..2) of a session.
+
+    FNV-1a32 modulo 3: the function that the servers' `partition` mapping applies to the same token, so that a
+    bare client's message and our own arithmetic name the same shard.
+    """
+    value = 2166136261
+    for byte in session.encode():
+        value = ((value ^ byte) * 16777619) & 0xFFFFFFFF
+    return value % SHARDS
+
+
+def parse_task_id(text: str) -> TaskId:
+    """Return `text` as a task id.
+
+    Raises:
+        InvalidMessage: not 8 to 64 characters of A-Z a-z 0-9 _ -, starting with a letter or digit.
+    """
+    if not _ID.fullmatch(text):
+        raise InvalidMessage(
+            f"task id: 8 to {ID_LENGTH_MAX} characters of A-Z a-z 0-9 _ - expected, got {text[:80]!r}"
+        )
+    return TaskId(text)
+
+
+def parse_name(text: str, field: str) -> str:
+    """Return `text` as the name of a tenant, pool or node.
+
+    Raises:
+        InvalidMessage: not 1 to 32 characters of a-z 0-9 -, or a dash at an end; names `field`.
+    """
+    if not _NAME.fullmatch(text):
+        raise InvalidMessage(
+            f"{field}: 1 to {NAME_LENGTH_MAX} characters of a-z 0-9 - expected (no dash at an end), got {text[:80]!r}"
+        )
+    return text
+
+
+def task_id_of_delivery(shard: int, stream_seq: int) -> TaskId:
+    """Return the id of a task that was published without one.
+
+    The last letter is the first that makes the queue shard the session's home as well, so that every redelivery
+    yields the same id without anybody having stored it.
+    """
+    for letter in string.ascii_lowercase:
+        candidate = f"q{shard}-{stream_seq:06d}-{letter}"
+        if home(candidate) == shard:
+            return TaskId(candidate)
+    raise AssertionError(
+        f"no letter puts delivery {stream_seq} on shard {shard}"
+    )  # 26 letters, 3 homes

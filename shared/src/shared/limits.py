@@ -1,0 +1,42 @@
+"""One table of every bound that a client can meet. `docs/limits.md` is made from it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+BODY_BYTES_MAX: Final = 256 * 1024
+"""Body of a published task. Larger inputs travel by reference."""
+ARGV_ITEMS_MAX: Final = 256
+"""Words of a command."""
+ENV_ITEMS_MAX: Final = 64
+"""Environment variables given with a task."""
+ENV_NAME_LENGTH_MAX: Final = 128
+"""Characters in the name of an environment variable."""
+ENV_VALUE_LENGTH_MAX: Final = 16 * 1024
+"""Characters in the value of an environment variable."""
+FILES_MAX: Final = 64
+"""Input files given with a task."""
+PATH_LENGTH_MAX: Final = 1024
+"""Characters of a path in the workspace."""
+TIMEOUT_S_MAX: Final = 24 * 3600
+"""Longest run of one task, seconds."""
+DEADLINE_S_MAX: Final = 24 * 3600
+"""Longest time from acceptance to the end of a task, seconds. Older plain messages are never run."""
+RESULT_OUTPUT_BYTES_MAX: Final = 64 * 1024
+"""Bytes of stdout, and again of stderr, kept in a result; the newest are kept."""
+OUTPUT_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Bytes of output of one task that are streamed and stored; what follows is dropped and marked."""
+READ_BYTES_MAX: Final = 128 * 1024
+"""Bytes that one `read` task returns; larger files are read in pieces."""
+LIST_ENTRIES_MAX: Final = 1000
+"""Entries that one `list` task returns."""
+LANE_MESSAGES_MAX: Final = 20_000
+"""Messages that one tenant may have waiting in one lane (pool and class) and shard."""
+INTERRUPTIONS_KEPT: Final = 8
+"""Interruptions of one task that its record remembers."""
+DEATHS_MAX: Final = 3
+"""Deaths of the worker process in the same task, its node alive, after which the session is poison."""
+ASK_ITEMS_MAX: Final = 500
+"""Sessions in one page of a listing."""
+ENDED_KEPT_S: Final = 48 * 3600
+"""Seconds for which ended records and results are kept: the horizon within which a task id runs once."""

@@ -1,0 +1,55 @@
+"""Logging: structlog to stdout, JSON lines for machines, colour on a terminal.
+
+Events are `noun.verb_past` with constant text; data goes into keys. Payloads, environments and secrets are never
+logged.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+import msgspec
+import structlog
+
+_encoder = msgspec.json.Encoder(enc_hook=repr)
+
+
+def _to_json(_logger: Any, _name: str, event: structlog.typing.EventDict) -> str:
+    return _encoder.encode(event).decode()
+
+
+def configure(*, service: str, level: str = "info", instance: str = "") -> None:
+    """Set up logging for this process.
+
+    Args:
+        service: the service's name, on each line.
+        level: least level shown: debug, info, warning or error.
+        instance: which of several, on each line where given.
+    """
+    human = sys.stdout.isatty()
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.dev.ConsoleRenderer() if human else _to_json,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[level.upper()]
+        ),
+        # The stream is looked up at each line: a forked child may have been given another one.
+        logger_factory=structlog.WriteLoggerFactory() if human else structlog.PrintLoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    structlog.contextvars.clear_contextvars()
+    bound = {"service": service} | ({"instance": instance} if instance else {})
+    structlog.contextvars.bind_contextvars(**bound)
+
+
+def get(name: str) -> structlog.typing.FilteringBoundLogger:
+    """Return a logger that puts `name` (the module) on each line."""
+    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(module=name)
+    return logger

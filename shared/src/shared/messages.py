@@ -1,0 +1,298 @@
+"""Messages between services, and the results that clients read. All carry a version and ignore unknown fields."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from shared.errors import ErrorInfo, InvalidMessage
+from shared.pools import PodLimits
+
+Status = Literal["ok", "failed", "cancelled", "expired", "rejected", "poison", "interrupted"]
+"""`ok`: it did what was asked. `failed`: the user's code did not end well (`reason` says how). `cancelled`, `expired`,
+`rejected`, `poison`: ended by the system or on request. `interrupted`: may have happened in part."""
+
+Reason = Literal[
+    "exit_code", "signal", "oom", "timeout", "deadline", "limit", "exec", "file", "sandbox_lost",
+    "session_ended", "unknown_session", "invalid", "deaths", "worker_lost", "requested",
+]  # fmt: skip
+"""Why a result is not `ok`."""
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of all messages: a version, and tolerant reading."""
+
+    v: int = 1
+
+
+class Interruption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One loss of the worker in mid-task."""
+
+    cause: str
+    """What was seen: `process_exit`, `disconnect`, `heartbeats_missed`, `not_named`, …"""
+    epoch: int
+    """The epoch that was revoked."""
+    worker: str
+    revoked_ms: int
+    """Wall clock of the revoking pool-manager, milliseconds since 1970."""
+    silent_ms: int | None = None
+    """Last sign of life until the revocation, milliseconds: an upper bound of the time to detect."""
+    recovered_ms: int | None = None
+    """Wall clock of the next owner when it went on."""
+
+
+class WorkspaceLost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The session's files and interpreter are gone; it goes on with an empty workspace."""
+
+    cause: str
+    epoch: int
+    """Last epoch that had the lost workspace."""
+    at_ms: int
+
+
+class Interpreter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which interpreter ran a `python` task. A kept interpreter is memory: it does not outlive its pod."""
+
+    generation: int
+    fresh: str | None = None
+    """Why this one is fresh, on its first task."""
+
+
+class FileEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One entry of a listing."""
+
+    name: str
+    type: str
+    size: int = 0
+    """Bytes."""
+    mtime_ms: int = 0
+    mode: int = 0
+
+
+class Stream(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a task wrote to stdout or stderr."""
+
+    text: str = ""
+    """The newest part, at most `limits.RESULT_OUTPUT_BYTES_MAX` bytes; bytes that are not UTF-8 are replaced."""
+    size: int = 0
+    """Bytes written in all."""
+    truncated: bool = False
+    """True where `text` does not hold everything."""
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """When things happened to the attempt that gave the result; wall clocks, milliseconds since 1970."""
+
+    accepted_ms: int = 0
+    """The stream's clock: PubAck of the task."""
+    claimed_ms: float = 0
+    started_ms: float = 0
+    """First instruction of user code."""
+    finished_ms: float = 0
+
+
+class TaskResult(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """The one terminal result of a task."""
+
+    task: str
+    session: str
+    tenant: str
+    status: Status
+    reason: Reason | None = None
+    kind: str = ""
+    pool: str = ""
+    exit_code: int | None = None
+    signal: int | None = None
+    error: ErrorInfo | None = None
+    stdout: Stream = Stream()
+    stderr: Stream = Stream()
+    data: bytes | None = None
+    """Content that a `read` returned; base64 in JSON."""
+    size: int | None = None
+    """Size of the file that a `read` read from, bytes."""
+    entries: tuple[FileEntry, ...] | None = None
+    truncated: bool = False
+    """A listing that did not fit."""
+    epoch: int = 0
+    attempt: int = 0
+    worker: str = ""
+    node: str = ""
+    isolation: str = ""
+    """The class that the sandbox really had."""
+    timing: Timing = Timing()
+    interruptions: tuple[Interruption, ...] = ()
+    workspace_lost: WorkspaceLost | None = None
+    """Said once, in the first result after a loss."""
+    interpreter: Interpreter | None = None
+
+
+class Credential(msgspec.Struct, frozen=True, kw_only=True):
+    """A NATS user: its JWT and the seed that signs the server's nonce. Never logged."""
+
+    jwt: str
+    seed: str
+
+    def __repr__(self) -> str:
+        """Hide the secret."""
+        return "Credential(***)"
+
+
+class PodSpec(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """What a node needs to start a pod."""
+
+    pod: str
+    pool: str
+    node: str
+    isolation: str
+    limits: PodLimits
+    credential: Credential
+    lanes: tuple[tuple[str, int], ...] = ()
+    """(class, shard) of lanes known to hold messages: the new worker asks them before it waits for a bell."""
+    servers: tuple[str, ...] = ()
+    settings: dict[str, str] = {}
+    """Settings of the worker, as it would find them in its environment."""
+
+
+class Answer(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """Answer to a request between services."""
+
+    ok: bool
+    error: ErrorInfo | None = None
+
+
+class NodeBeat(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """A node's heartbeat."""
+
+    node: str
+    started_ms: int
+    """Start of the node's process: a new value means that all former pods are gone."""
+    pods: tuple[str, ...] = ()
+    capacity: int = 0
+    isolation: dict[str, str] = {}
+    """Class -> empty if the node has it, else why not."""
+    draining: bool = False
+
+
+class PodGone(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """All processes of a pod are gone; its node lives."""
+
+    pod: str
+    node: str
+    cause: str
+    """`exited`, `killed`, `deleted`, `start_failed`, …"""
+    exit_code: int | None = None
+    signal: int | None = None
+    detail: str = ""
+
+
+class DeletePod(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """Request to a node to end a pod."""
+
+    pod: str
+    grace_s: Annotated[float, Meta(ge=0, le=300)] = 5.0
+
+
+WorkerState = Literal["warm", "claimed", "running", "idle", "saving", "draining", "frozen"]
+
+
+class WorkerBeat(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """A worker's heartbeat. It names what the worker believes it owns."""
+
+    worker: str
+    pool: str
+    node: str
+    state: WorkerState
+    session: str | None = None
+    tenant: str | None = None
+    epoch: int = 0
+    task: str | None = None
+    isolation: str = ""
+
+
+class CancelAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """Ask to cancel a task. `pool` is needed only to cancel one that is not published yet."""
+
+    pool: str | None = None
+
+
+class CancelOrder(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """A pool-manager asks the owner to cancel a task; answered after the PubAck of the owner's batch."""
+
+    session: str
+    task: str
+    epoch: int
+
+
+class CancelAnswer(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a cancel."""
+
+    outcome: Literal["cancelled", "finished", "unknown", "try_again"]
+    status: Status | None = None
+    """Status of the result that exists."""
+    error: ErrorInfo | None = None
+
+
+class ListAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """Ask for a page of sessions."""
+
+    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+    after: str | None = None
+    """Last session id of the page before."""
+    state: str | None = None
+
+
+class ShowAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """Ask for one session."""
+
+    session: str
+
+
+class Slot(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """One place of a pool: its compare-and-set reserves the name of the pod that fills it."""
+
+    pool: str
+    slot: str
+    generation: int
+    pod: str
+    node: str
+    manager: str
+    reserved_ms: int
+
+
+class OutputEvent(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """JSON body of an event of a task that is not raw output (`started`, `recovered`, `truncated`)."""
+
+    task: str
+    worker: str = ""
+    at_ms: float = 0
+    interruption: Interruption | None = None
+    workspace_lost: WorkspaceLost | None = None
+    detail: str = ""
+
+
+T = TypeVar("T")
+_encoder = msgspec.json.Encoder()
+
+
+def encode(message: msgspec.Struct) -> bytes:
+    """Write any of our messages as JSON."""
+    return _encoder.encode(message)
+
+
+def decode(body: bytes, kind: type[T]) -> T:
+    """Read a message of the given type.
+
+    Raises:
+        InvalidMessage: bad JSON, or a field missing, of the wrong type or out of its limit (named).
+    """
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (
+        msgspec.ValidationError,
+        msgspec.DecodeError,
+        UnicodeDecodeError,
+        RecursionError,
+    ) as exc:
+        raise InvalidMessage(f"{kind.__name__}: {exc}") from exc

@@ -1,0 +1,91 @@
+"""What a pool is: the declaration that operators write, and the isolation classes that it may promise."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from shared.errors import InvalidMessage
+from shared.ids import parse_name
+
+ISOLATION_CLASSES = ("process", "landlock", "namespace", "oci", "gvisor", "kata")
+"""Weakest to strongest. A node refuses rather than falls below the class that a pool names."""
+
+Isolation = Literal["auto", "process", "landlock", "namespace", "oci", "gvisor", "kata"]
+OnInterrupt = Literal["rerun", "resume", "fail"]
+
+
+class PodLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bounds of one sandbox."""
+
+    memory_mib: Annotated[int, Meta(ge=32, le=1 << 20)] = 512
+    """Memory of all processes together, MiB."""
+    pids: Annotated[int, Meta(ge=8, le=32768)] = 128
+    """Processes and threads."""
+    cpu: Annotated[float, Meta(gt=0, le=256)] = 1.0
+    """Cores."""
+    disk_mib: Annotated[int, Meta(ge=1, le=1 << 24)] = 1024
+    """Files in the workspace together, MiB."""
+
+
+class PoolSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Pods of one template, and how many of them wait warm."""
+
+    name: str
+    stock: Annotated[int, Meta(ge=0, le=5000)] = 4
+    """Pods kept warm. 0: every pod is started on demand."""
+    pods_max: Annotated[int, Meta(ge=1, le=10000)] = 64
+    """Pods of this pool at once, warm and bound."""
+    starting_max: Annotated[int, Meta(ge=1, le=1000)] = 64
+    """Pods in start at once: a refill never starves the pods that work."""
+    isolation: Isolation = "auto"
+    """Class promised to sessions; `auto` is the strongest that the node has, named in every status."""
+    limits: PodLimits = PodLimits()
+    on_interrupt: OnInterrupt = "rerun"
+    """What happens to a task whose worker died, unless the task says otherwise."""
+    idle_release_s: Annotated[float, Meta(gt=0, le=7 * 24 * 3600)] = 600.0
+    """Seconds that an idle session keeps its pod before it is released."""
+    batch_first_every: Annotated[int, Meta(ge=2, le=1000)] = 10
+    """A free worker looks at `batch` first once in so many times, so that batch never starves."""
+
+
+class _PoolFile(msgspec.Struct, forbid_unknown_fields=True):
+    pool: list[PoolSpec]
+
+
+def parse_pools(text: str) -> tuple[PoolSpec, ...]:
+    """Read pool declarations from TOML: one `[[pool]]` table for each.
+
+    Raises:
+        InvalidMessage: not TOML, an unknown or out-of-range field (named), no pool, a doubled or bad name.
+    """
+    try:
+        pools = msgspec.convert(tomllib.loads(text), _PoolFile).pool
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as exc:
+        raise InvalidMessage(f"pools: {exc}") from exc
+    return check_pools(pools)
+
+
+def check_pools(pools: Sequence[PoolSpec]) -> tuple[PoolSpec, ...]:
+    """Check what types cannot: names, doubles, and a stock that fits under the pool's own cap.
+
+    Raises:
+        InvalidMessage: names the pool and the field.
+    """
+    if not pools:
+        raise InvalidMessage("pools: at least one [[pool]] expected")
+    names: set[str] = set()
+    for pool in pools:
+        parse_name(pool.name, "pool.name")
+        if pool.name in names:
+            raise InvalidMessage(f"pool.name: {pool.name!r} is declared twice")
+        names.add(pool.name)
+        if pool.stock > pool.pods_max:
+            raise InvalidMessage(
+                f"pool {pool.name!r}: stock {pool.stock} is above pods_max {pool.pods_max}"
+            )
+    return tuple(pools)

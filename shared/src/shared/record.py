@@ -1,0 +1,91 @@
+"""The session's record: the authoritative state of one session, changed only by compare-and-set.
+
+The rules by which it changes stand in `shared.transitions`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from shared.messages import Interruption, Message, WorkspaceLost
+
+State = Literal[
+    "queued", "running", "waiting", "rescuing", "forking", "idle",
+    "closed", "rejected", "expired", "cancelled", "poison",
+]  # fmt: skip
+EndState = Literal["rejected", "expired", "cancelled", "poison"]
+ENDED: frozenset[str] = frozenset({"closed", "rejected", "expired", "cancelled", "poison"})
+OWNED: frozenset[str] = frozenset({"running", "rescuing"})
+
+
+class Record(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """The authoritative state of one session."""
+
+    session: str
+    tenant: str
+    pool: str
+    state: State
+    lane: str
+    """Class in which the session waits for a worker (`recovery` after a loss)."""
+    client_lane: str
+    """Class that the client asked for."""
+    keep: bool
+    """False: closed with its first task (a one-shot)."""
+    accepted_ms: int
+    """The queue stream's clock when the first task was accepted."""
+    epoch: int = 0
+    """Fencing token: grows with each claim and each revocation."""
+    owner: str | None = None
+    """Worker, or checkpointer while `rescuing`."""
+    node: str | None = None
+    claimed_ms: int = 0
+    first_done: bool = False
+    """The first task has its result."""
+    position: int = 0
+    """Inbox sequence up to which every task has its result."""
+    deaths: int = 0
+    """Deaths of the worker process in the present task, its node alive. Progress resets it."""
+    attempt: int = 0
+    """Claims since the last result."""
+    interruptions: tuple[Interruption, ...] = ()
+    """Losses since the last result, oldest first, bounded."""
+    lost: WorkspaceLost | None = None
+    """A loss of the workspace that the client has not been told yet."""
+    losses: int = 0
+    last_loss: WorkspaceLost | None = None
+    tasks_done: int = 0
+    last_done_ms: int = 0
+    wake_at_ms: int = 0
+    """`waiting` until then."""
+    ended_ms: int = 0
+    end_reason: str = ""
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """What the subject and the queue message say about a session's first task."""
+
+    session: str
+    tenant: str
+    pool: str
+    lane: str
+    accepted_ms: int
+
+
+class Death(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an owner is given up."""
+
+    cause: str
+    process_died: bool
+    """The worker process died while its node lived: counts towards poison."""
+    silent_ms: int | None = None
+
+
+def is_mine(record: Record | None, owner: str, epoch: int) -> bool:
+    """Return whether `owner` holds the session under `epoch`."""
+    return (
+        record is not None
+        and record.state in OWNED
+        and (record.owner, record.epoch) == (owner, epoch)
+    )

@@ -1,0 +1,212 @@
+"""Every subject of the system, built in one place.
+
+Clients publish to the first group; the account's mappings turn them into the second, on which the servers check
+permissions. The state shard is a token of its own because the servers' `partition` works on whole tokens only.
+"""
+
+from __future__ import annotations
+
+from shared.ids import home
+
+CLASSES = ("recovery", "interactive", "batch")
+"""Classes of work, most urgent first. `recovery` is ours: no mapping of a client's subject leads there."""
+CLIENT_CLASSES = ("interactive", "batch")
+
+# --- what clients use --------------------------------------------------------------------------------------------
+
+
+def task(tenant: str, pool: str, klass: str) -> str:
+    """A new session or one-shot: the account's mapping picks a queue shard."""
+    return f"task.{tenant}.{pool}.{klass}"
+
+
+def session_task(tenant: str, session: str, task_id: str) -> str:
+    """The next task of a session: mapped to its inbox."""
+    return f"session.{tenant}.{session}.{task_id}"
+
+
+def result(tenant: str, session: str, task_id: str) -> str:
+    """Request here to read a stored result: mapped onto a direct get, 404 while there is none."""
+    return f"result.{tenant}.{session}.{task_id}"
+
+
+def done(tenant: str, session: str = "*", task_id: str = "*") -> str:
+    """Results are heard here at the moment they are stored."""
+    return f"done.{tenant}.{session}.{task_id}"
+
+
+def output(tenant: str, session: str, task_id: str = "*") -> str:
+    """Events of a task: started, output with offsets, recovered. Live, and stored in `OUT`."""
+    return f"out.{tenant}.{session}.{task_id}"
+
+
+def cancel(tenant: str, session: str, task_id: str) -> str:
+    """Request here to cancel a task at any stage."""
+    return f"cancel.{tenant}.{session}.{task_id}"
+
+
+def ask(tenant: str, what: str) -> str:
+    """Request here to list or show sessions (`sessions`, `session`, `pools`)."""
+    return f"ask.{tenant}.{what}"
+
+
+# --- state: the truth --------------------------------------------------------------------------------------------
+
+
+def state_stream(shard: int) -> str:
+    """Name of a state stream."""
+    return str(shard)
+
+
+def record(pool: str, tenant: str, session: str) -> str:
+    """The session's record."""
+    return f"s.{home(session)}.rec.{pool}.{tenant}.{session}"
+
+
+def any_pool_record(tenant: str, session: str) -> str:
+    """Filter that finds a session's record without knowing its pool."""
+    return f"s.{home(session)}.rec.*.{tenant}.{session}"
+
+
+def payload(pool: str, tenant: str, session: str) -> str:
+    """The raw body of the session's first task, written once with the record."""
+    return f"s.{home(session)}.job.{pool}.{tenant}.{session}"
+
+
+def stored_result(tenant: str, session: str, task_id: str) -> str:
+    """Where a result is stored (exactly one per task)."""
+    return f"s.{home(session)}.done.{tenant}.{session}.{task_id}"
+
+
+RECORDS_LIVE = "rec.>"
+"""Records are heard here, whole, at the moment they are stored."""
+
+
+def record_live(pool: str) -> str:
+    """Records of one pool, live."""
+    return f"rec.{pool}.>"
+
+
+# --- inbox and queue ---------------------------------------------------------------------------------------------
+
+
+def inbox_stream(shard: int) -> str:
+    """Name of an inbox stream."""
+    return f"I{shard}"
+
+
+def inbox(tenant: str, session: str, task_id: str = "*") -> str:
+    """A session's inbox entries."""
+    return f"in.{home(session)}.{tenant}.{session}.{task_id}"
+
+
+def wake(tenant: str = "*", session: str = "*") -> str:
+    """Headers of new inbox entries are heard here."""
+    return f"wake.{tenant}.{session}"
+
+
+def queue_stream(shard: int) -> str:
+    """Name of a queue stream."""
+    return f"Q{shard}"
+
+
+def queue(shard: int, tenant: str, pool: str, klass: str) -> str:
+    """One tenant's lane in one queue shard."""
+    return f"q.{shard}.{tenant}.{pool}.{klass}"
+
+
+def consumer(pool: str, klass: str) -> str:
+    """Durable pull consumer of a pool's class, one on each queue shard."""
+    return f"{pool}-{klass}"
+
+
+def bell(pool: str, klass: str, shard: int) -> str:
+    """Rung by the queue stream for each new message; idle workers listen in one queue group."""
+    return f"bell.{pool}.{klass}.{shard}"
+
+
+def bells(pool: str) -> str:
+    """All bells of a pool."""
+    return f"bell.{pool}.*.*"
+
+
+def parse_bell(subject: str) -> tuple[str, str, int]:
+    """Return (pool, class, shard) of a bell."""
+    _, pool, klass, shard = subject.split(".")
+    return pool, klass, int(shard)
+
+
+def parse_queue(subject: str) -> tuple[int, str, str, str]:
+    """Return (shard, tenant, pool, class) of a queue subject."""
+    _, shard, tenant, pool, klass = subject.split(".")
+    return int(shard), tenant, pool, klass
+
+
+def parse_record(subject: str) -> tuple[str, str, str]:
+    """Return (pool, tenant, session) of a record's subject, stored or live."""
+    pool, tenant, session = subject.split(".")[-3:]
+    return pool, tenant, session
+
+
+def parse_task(subject: str) -> tuple[str, str, str]:
+    """Return (tenant, session, task) of an inbox, result, output or cancel subject: its last three tokens."""
+    tenant, session, task_id = subject.split(".")[-3:]
+    return tenant, session, task_id
+
+
+# --- pods, nodes, control ----------------------------------------------------------------------------------------
+
+POOLS_STREAM = "POOLS"
+OUTPUT_STREAM = "OUT"
+DEAD_LETTER_STREAM = "DLQ"
+
+
+def slot(pool: str, name: str = "*") -> str:
+    """One place of a pool: the compare-and-set on it reserves the name of its next pod."""
+    return f"slot.{pool}.{name}"
+
+
+def slot_live(pool: str) -> str:
+    """Slot records are heard here when stored."""
+    return f"slots.{pool}.*"
+
+
+def dead_letter(tenant: str, pool: str) -> str:
+    """Where messages go that cannot become a task."""
+    return f"dlq.{tenant}.{pool}"
+
+
+def heartbeat(pool: str, worker: str = "*") -> str:
+    """A worker's heartbeat (core NATS)."""
+    return f"hb.{pool}.{worker}"
+
+
+def node_heartbeat(node: str = "*") -> str:
+    """A node's heartbeat (core NATS)."""
+    return f"hbn.{node}"
+
+
+def gone(pool: str, pod: str = "*") -> str:
+    """A node says: all processes of this pod are gone."""
+    return f"gone.{pool}.{pod}"
+
+
+def node_create(node: str) -> str:
+    """Request to a node: start this pod."""
+    return f"node.{node}.create"
+
+
+def node_delete(node: str) -> str:
+    """Request to a node: end this pod."""
+    return f"node.{node}.delete"
+
+
+def control(worker: str) -> str:
+    """Requests to a bound worker."""
+    return f"ctl.{worker}"
+
+
+IDLE_GROUP = "idle"
+"""Queue group of idle workers on their pool's bells."""
+MANAGER_GROUP = "pool-manager"
+"""Queue group of the pool-managers for requests that one of them answers."""

@@ -1,0 +1,301 @@
+"""How a session's record may change: the rules of ownership, and nothing else.
+
+A record is changed only by compare-and-set on its stream sequence. Each function here takes the record as it was read
+and returns the record to write; the caller writes it under the sequence it read. A transition that the rules forbid
+raises, so that no caller can write it. Nothing here knows time, NATS or randomness: `now_ms` is an argument.
+
+    (none) --create--> running --complete--> running | closed
+    queued --claim--> running --release--> idle --wake--> queued,  idle --take_back--> running
+    running | rescuing --revoke--> queued (epoch + 1) | poison
+    queued --rescue--> rescuing --rescued--> queued
+    running --postpone--> waiting --wake--> queued
+    any live state that nobody runs --end--> cancelled | expired | rejected | poison
+
+The first task's payload lies beside the record; later tasks lie in the inbox, and `position` is the inbox sequence up
+to which all have a result.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from shared import limits
+from shared.errors import Conflict, StaleEpoch
+from shared.messages import Interruption, WorkspaceLost
+from shared.record import Death, EndState, Origin, Record, is_mine
+
+
+def _check_mine(record: Record, owner: str, epoch: int) -> None:
+    if not is_mine(record, owner, epoch):
+        raise StaleEpoch(
+            f"session {record.session}: {owner} acted under epoch {epoch}, "
+            f"the record is {record.state} of {record.owner} at epoch {record.epoch}"
+        )
+
+
+def _check_state(record: Record, act: str, *allowed: str) -> None:
+    if record.state not in allowed:
+        raise Conflict(
+            f"session {record.session}: {act} needs {' or '.join(allowed)}, the record is {record.state}"
+        )
+
+
+def create(origin: Origin, *, owner: str, node: str, now_ms: int) -> Record:
+    """Return the record of a session that its puller creates and owns at once (expected sequence 0).
+
+    `keep` is unknown until the payload is read, which happens after the create, so that a payload that kills its
+    reader counts as a death. A one-shot is closed by `complete`.
+    """
+    return Record(
+        session=origin.session,
+        tenant=origin.tenant,
+        pool=origin.pool,
+        state="running",
+        lane=origin.lane,
+        client_lane=origin.lane,
+        keep=False,
+        accepted_ms=origin.accepted_ms,
+        epoch=1,
+        owner=owner,
+        node=node,
+        claimed_ms=now_ms,
+        attempt=1,
+    )
+
+
+def claim(record: Record, *, owner: str, node: str, now_ms: int) -> Record:
+    """Return the record with a new owner under the next epoch.
+
+    Raises:
+        Conflict: nobody may claim it now (owned, idle or ended).
+    """
+    _check_state(record, "claim", "queued")
+    return msgspec.structs.replace(
+        record,
+        state="running",
+        owner=owner,
+        node=node,
+        epoch=record.epoch + 1,
+        claimed_ms=now_ms,
+        attempt=record.attempt + 1,
+    )
+
+
+def complete(
+    record: Record,
+    *,
+    owner: str,
+    epoch: int,
+    inbox_seq: int | None,
+    then: Literal["keep", "close"],
+    now_ms: int,
+) -> Record:
+    """Return the record that is committed in one batch with a task's result.
+
+    Args:
+        record: as read or last written by the owner.
+        owner: who commits.
+        epoch: the epoch of its claim.
+        inbox_seq: stream sequence of the inbox entry; None for the session's first task.
+        then: keep the session, or close it with this task.
+        now_ms: wall clock, milliseconds since 1970.
+
+    Raises:
+        StaleEpoch: somebody else owns the session now.
+        Conflict: the task has its result already.
+    """
+    _check_mine(record, owner, epoch)
+    if inbox_seq is None and record.first_done:
+        raise Conflict(f"session {record.session}: its first task has a result already")
+    if inbox_seq is not None and inbox_seq <= record.position:
+        raise Conflict(
+            f"session {record.session}: inbox entry {inbox_seq} is at or below position {record.position}"
+        )
+    done = msgspec.structs.replace(
+        record,
+        first_done=True,
+        keep=record.keep or then == "keep",
+        position=max(record.position, inbox_seq or 0),
+        deaths=0,
+        attempt=1,
+        interruptions=(),
+        lost=None,
+        tasks_done=record.tasks_done + 1,
+        last_done_ms=now_ms,
+    )
+    if then == "keep":
+        return done
+    return msgspec.structs.replace(
+        done, state="closed", owner=None, node=None, ended_ms=now_ms, end_reason="closed"
+    )
+
+
+def skip(record: Record, *, owner: str, epoch: int, position: int) -> Record:
+    """Return the record with `position` moved past entries that the owner has seen to have a result.
+
+    Raises:
+        StaleEpoch: somebody else owns the session now.
+    """
+    _check_mine(record, owner, epoch)
+    return msgspec.structs.replace(record, position=max(record.position, position))
+
+
+def release(record: Record, *, owner: str, epoch: int, position: int, now_ms: int) -> Record:
+    """Return the record of a session given up by its owner: idle, its pod about to end.
+
+    The owner reads the inbox once more *after* this write (`take_back`), so that no wake-up is lost. The workspace
+    goes with the pod, and the record says so.
+
+    Raises:
+        StaleEpoch: somebody else owns the session now.
+    """
+    kept = skip(record, owner=owner, epoch=epoch, position=position)
+    return _without_workspace(
+        msgspec.structs.replace(
+            kept, state="idle", owner=None, node=None, attempt=0, lane=record.client_lane
+        ),
+        cause="released",
+        now_ms=now_ms,
+    )
+
+
+def take_back(released: Record, before: Record) -> Record:
+    """Return the record as its owner held it `before` the release: same owner, same epoch, workspace intact.
+
+    Written on the sequence that the release wrote, so it fails if anybody else moved.
+
+    Raises:
+        Conflict: the session is not idle under the owner's epoch.
+    """
+    _check_state(released, "take back", "idle")
+    if released.epoch != before.epoch:
+        raise Conflict(
+            f"session {released.session}: epoch moved from {before.epoch} to {released.epoch}"
+        )
+    return msgspec.structs.replace(before, position=released.position)
+
+
+def wake(record: Record, *, lane: str) -> Record:
+    """Return the record of a session that wants a worker again.
+
+    Raises:
+        Conflict: it is owned, queued or ended.
+    """
+    _check_state(record, "wake", "idle", "waiting")
+    return msgspec.structs.replace(record, state="queued", lane=lane, wake_at_ms=0)
+
+
+def postpone(record: Record, *, owner: str, epoch: int, until_ms: int) -> Record:
+    """Return the record of a task that is tried again later.
+
+    Raises:
+        StaleEpoch: somebody else owns the session now.
+    """
+    _check_mine(record, owner, epoch)
+    return msgspec.structs.replace(
+        record, state="waiting", owner=None, node=None, wake_at_ms=until_ms
+    )
+
+
+def revoke(record: Record, *, death: Death, now_ms: int) -> Record:
+    """Return the record after its owner was given up: from this write on the zombie's writes fail.
+
+    The epoch grows, the session waits in `recovery`. After `limits.DEATHS_MAX` deaths of the worker process in the
+    same task the session is poison; the caller writes the task's result in the same batch.
+
+    Raises:
+        Conflict: nobody owns it.
+    """
+    _check_state(record, "revoke", "running", "rescuing")
+    interruption = Interruption(
+        cause=death.cause,
+        epoch=record.epoch,
+        worker=record.owner or "",
+        revoked_ms=now_ms,
+        silent_ms=death.silent_ms,
+    )
+    rescue = record.state == "rescuing"
+    revoked = msgspec.structs.replace(
+        record,
+        state="queued",
+        owner=None,
+        node=None,
+        epoch=record.epoch + 1,
+        lane="recovery",
+        deaths=record.deaths + (1 if death.process_died and not rescue else 0),
+        interruptions=(*record.interruptions, interruption)[-limits.INTERRUPTIONS_KEPT :],
+    )
+    revoked = _without_workspace(revoked, cause=death.cause, now_ms=now_ms)
+    if revoked.deaths >= limits.DEATHS_MAX:
+        return msgspec.structs.replace(
+            revoked, state="poison", ended_ms=now_ms, end_reason="deaths"
+        )
+    return revoked
+
+
+def _without_workspace(record: Record, *, cause: str, now_ms: int) -> Record:
+    """Say that the workspace is gone, if anything was in it: a session that did nothing yet has lost nothing."""
+    if not record.first_done:
+        return record
+    loss = WorkspaceLost(cause=cause, epoch=record.epoch, at_ms=now_ms)
+    return msgspec.structs.replace(record, lost=loss, last_loss=loss, losses=record.losses + 1)
+
+
+def rescue(record: Record, *, owner: str, now_ms: int) -> Record:
+    """Return the record of a session whose orphaned workspace a checkpointer saves, under an epoch of its own.
+
+    Raises:
+        Conflict: the session is not waiting for a worker.
+    """
+    _check_state(record, "rescue", "queued")
+    return msgspec.structs.replace(
+        record, state="rescuing", owner=owner, epoch=record.epoch + 1, claimed_ms=now_ms
+    )
+
+
+def rescued(record: Record, *, owner: str, epoch: int) -> Record:
+    """Return the record after the rescue: queued again.
+
+    Raises:
+        StaleEpoch: the rescue took too long and was revoked.
+    """
+    _check_mine(record, owner, epoch)
+    return msgspec.structs.replace(record, state="queued", owner=None, node=None)
+
+
+def end(record: Record, *, state: EndState, reason: str, now_ms: int) -> Record:
+    """Return the record of a session ended from outside, written in one batch with its task's result.
+
+    What a worker runs is ended by asking its owner, never past it.
+
+    Raises:
+        Conflict: it has ended already, or a worker runs it.
+    """
+    _check_state(record, state, "queued", "waiting", "rescuing", "forking", "idle")
+    return msgspec.structs.replace(
+        record,
+        state=state,
+        owner=None,
+        node=None,
+        epoch=record.epoch + 1,
+        ended_ms=now_ms,
+        end_reason=reason,
+    )
+
+
+def ended_unborn(origin: Origin, *, state: EndState, reason: str, now_ms: int) -> Record:
+    """Return the record of a session that ends before anybody created it (expected sequence 0)."""
+    return Record(
+        session=origin.session,
+        tenant=origin.tenant,
+        pool=origin.pool,
+        state=state,
+        lane=origin.lane,
+        client_lane=origin.lane,
+        keep=False,
+        accepted_ms=origin.accepted_ms,
+        ended_ms=now_ms,
+        end_reason=reason,
+    )
