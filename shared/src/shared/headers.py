@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 MESSAGE_ID = "Nats-Msg-Id"
-TOKEN = "Agent-Token"
+TOKEN = "Agent-Token"  # noqa: S105 - a header's name, no secret
 """On a queue message: this is a token; the value is the session that wants a worker. A hint, never the truth."""
 EVENT = "Agent-Event"
 """On an output message: `started`, `output`, `recovered`, `truncated`."""

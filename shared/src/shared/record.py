@@ -82,10 +82,17 @@ class Death(msgspec.Struct, frozen=True, kw_only=True):
     silent_ms: int | None = None
 
 
-def is_mine(record: Record | None, owner: str, epoch: int) -> bool:
-    """Return whether `owner` holds the session under `epoch`."""
+class Hold(msgspec.Struct, frozen=True):
+    """What an owner believes: that it owns the session under this epoch."""
+
+    owner: str
+    epoch: int
+
+
+def is_mine(record: Record | None, hold: Hold) -> bool:
+    """Return whether `hold` still holds the session."""
     return (
         record is not None
         and record.state in OWNED
-        and (record.owner, record.epoch) == (owner, epoch)
+        and Hold(record.owner or "", record.epoch) == hold
     )

@@ -24,13 +24,13 @@ import msgspec
 from shared import limits
 from shared.errors import Conflict, StaleEpoch
 from shared.messages import Interruption, WorkspaceLost
-from shared.record import Death, EndState, Origin, Record, is_mine
+from shared.record import Death, EndState, Hold, Origin, Record, is_mine
 
 
-def _check_mine(record: Record, owner: str, epoch: int) -> None:
-    if not is_mine(record, owner, epoch):
+def _check_mine(record: Record, hold: Hold) -> None:
+    if not is_mine(record, hold):
         raise StaleEpoch(
-            f"session {record.session}: {owner} acted under epoch {epoch}, "
+            f"session {record.session}: {hold.owner} acted under epoch {hold.epoch}, "
             f"the record is {record.state} of {record.owner} at epoch {record.epoch}"
         )
 
@@ -85,9 +85,8 @@ def claim(record: Record, *, owner: str, node: str, now_ms: int) -> Record:
 
 def complete(
     record: Record,
+    hold: Hold,
     *,
-    owner: str,
-    epoch: int,
     inbox_seq: int | None,
     then: Literal["keep", "close"],
     now_ms: int,
@@ -96,8 +95,7 @@ def complete(
 
     Args:
         record: as read or last written by the owner.
-        owner: who commits.
-        epoch: the epoch of its claim.
+        hold: who commits, under which epoch.
         inbox_seq: stream sequence of the inbox entry; None for the session's first task.
         then: keep the session, or close it with this task.
         now_ms: wall clock, milliseconds since 1970.
@@ -106,7 +104,7 @@ def complete(
         StaleEpoch: somebody else owns the session now.
         Conflict: the task has its result already.
     """
-    _check_mine(record, owner, epoch)
+    _check_mine(record, hold)
     if inbox_seq is None and record.first_done:
         raise Conflict(f"session {record.session}: its first task has a result already")
     if inbox_seq is not None and inbox_seq <= record.position:
@@ -132,17 +130,17 @@ def complete(
     )
 
 
-def skip(record: Record, *, owner: str, epoch: int, position: int) -> Record:
+def skip(record: Record, hold: Hold, *, position: int) -> Record:
     """Return the record with `position` moved past entries that the owner has seen to have a result.
 
     Raises:
         StaleEpoch: somebody else owns the session now.
     """
-    _check_mine(record, owner, epoch)
+    _check_mine(record, hold)
     return msgspec.structs.replace(record, position=max(record.position, position))
 
 
-def release(record: Record, *, owner: str, epoch: int, position: int, now_ms: int) -> Record:
+def release(record: Record, hold: Hold, *, position: int, now_ms: int) -> Record:
     """Return the record of a session given up by its owner: idle, its pod about to end.
 
     The owner reads the inbox once more *after* this write (`take_back`), so that no wake-up is lost. The workspace
@@ -151,7 +149,7 @@ def release(record: Record, *, owner: str, epoch: int, position: int, now_ms: in
     Raises:
         StaleEpoch: somebody else owns the session now.
     """
-    kept = skip(record, owner=owner, epoch=epoch, position=position)
+    kept = skip(record, hold, position=position)
     return _without_workspace(
         msgspec.structs.replace(
             kept, state="idle", owner=None, node=None, attempt=0, lane=record.client_lane
@@ -187,13 +185,13 @@ def wake(record: Record, *, lane: str) -> Record:
     return msgspec.structs.replace(record, state="queued", lane=lane, wake_at_ms=0)
 
 
-def postpone(record: Record, *, owner: str, epoch: int, until_ms: int) -> Record:
+def postpone(record: Record, hold: Hold, *, until_ms: int) -> Record:
     """Return the record of a task that is tried again later.
 
     Raises:
         StaleEpoch: somebody else owns the session now.
     """
-    _check_mine(record, owner, epoch)
+    _check_mine(record, hold)
     return msgspec.structs.replace(
         record, state="waiting", owner=None, node=None, wake_at_ms=until_ms
     )
@@ -255,13 +253,13 @@ def rescue(record: Record, *, owner: str, now_ms: int) -> Record:
     )
 
 
-def rescued(record: Record, *, owner: str, epoch: int) -> Record:
+def rescued(record: Record, hold: Hold) -> Record:
     """Return the record after the rescue: queued again.
 
     Raises:
         StaleEpoch: the rescue took too long and was revoked.
     """
-    _check_mine(record, owner, epoch)
+    _check_mine(record, hold)
     return msgspec.structs.replace(record, state="queued", owner=None, node=None)
 
 
