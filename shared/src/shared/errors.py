@@ -113,5 +113,5 @@ class OutcomeUnknown(ServiceError):
     definite = False
 
 
-class InvariantBroken(Exception):  # noqa: N818 - a statement, like the others
+class InvariantBroken(Exception):
     """Our own bug: a state that the rules exclude. Never caught in a loop."""
