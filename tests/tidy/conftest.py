@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-IGNORED_FOLDERS = {".git", ".venv", ".cache", ".agent-sandbox", ".hypothesis", "__pycache__", "dist"}
+IGNORED_FOLDERS = {
+    ".git",
+    ".venv",
+    ".cache",
+    ".agent-sandbox",
+    ".hypothesis",
+    "__pycache__",
+    "dist",
+}
 IGNORED_FOLDERS |= {".pytest_cache", ".ruff_cache", ".mypy_cache", ".import_linter_cache"}
 
 

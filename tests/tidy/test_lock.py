@@ -12,13 +12,19 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+)(?: ; (?P<marker>[^\\]*))?", re.MULTILINE)
+PIN = re.compile(
+    r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+)(?: ; (?P<marker>[^\\]*))?", re.MULTILINE
+)
 
 
 @pytest.fixture(scope="module")
 def projects(root: Path) -> list[dict[str, Any]]:
     """The root's pyproject.toml and each member's, parsed."""
-    paths = [root / "pyproject.toml", *root.glob("*/pyproject.toml"), *root.glob("services/*/pyproject.toml")]
+    paths = [
+        root / "pyproject.toml",
+        *root.glob("*/pyproject.toml"),
+        *root.glob("services/*/pyproject.toml"),
+    ]
     return [tomllib.loads(path.read_text()) for path in paths]
 
 
@@ -73,7 +79,9 @@ def _needed_here(asked: list[Requirement]) -> set[str]:
     return {name for name, _ in seen}
 
 
-def test_the_lock_satisfies_every_pyproject(asked: list[Requirement], pins: dict[str, Requirement]) -> None:
+def test_the_lock_satisfies_every_pyproject(
+    asked: list[Requirement], pins: dict[str, Requirement]
+) -> None:
     """A dependency that was added or raised without `./dev lock` shows here."""
     unmet = [
         str(requirement)
@@ -105,7 +113,9 @@ def test_every_pin_has_hashes_and_no_address(lock: str) -> None:
     assert "--index" not in lock
 
 
-def test_one_version_of_uv_is_named_everywhere(projects: list[dict[str, Any]], texts: dict[str, str]) -> None:
+def test_one_version_of_uv_is_named_everywhere(
+    projects: list[dict[str, Any]], texts: dict[str, str]
+) -> None:
     """`./dev` installs the version that the workspace requires and that the members build with."""
     required = projects[0]["tool"]["uv"]["required-version"]
     builds = {project["build-system"]["requires"][0] for project in projects[1:]}

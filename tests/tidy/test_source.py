@@ -13,7 +13,9 @@ IGNORE_WITHOUT_REASON = re.compile(
     r"#\s*(?:noqa(?!: [A-Z]+[0-9]+(?:, ?[A-Z]+[0-9]+)* (?:-|—|#) *\S)"
     r"|type: ignore(?!\[[a-z-]+(?:, ?[a-z-]+)*\] +(?:#|-|—) *\S))"
 )
-MACHINE_PATH = re.compile(r"(?<![\w.~*}-])/(?:work|opt/wheels|tmp/plan|Users|home/(?:new|project))/|pyenv")
+MACHINE_PATH = re.compile(
+    r"(?<![\w.~*}-])/(?:work|opt/wheels|tmp/plan|Users|home/(?:new|project))/|pyenv"
+)
 REGISTRY = re.compile(
     r"\b(?:pypi\.org|pythonhosted\.org|npmjs\.org|crates\.io|proxy\.golang\.org|maven\.org)\b"
 )
@@ -87,5 +89,7 @@ def test_the_checks_find_what_they_look_for() -> None:
         assert pattern.search(fault)
         assert not pattern.search(right)
     assert IGNORE_WITHOUT_REASON.search("x = f()  # type: ignore[no-any-return]")
-    assert not IGNORE_WITHOUT_REASON.search("import y  # type: ignore[import-untyped]  # ships no types")
+    assert not IGNORE_WITHOUT_REASON.search(
+        "import y  # type: ignore[import-untyped]  # ships no types"
+    )
     assert _long_functions("a.py", long) == ["a.py:1: f has 71 lines"]

@@ -1,0 +1,145 @@
+"""Rules for every test run: a skip must be listed in tests/expected_skips and fit this machine, else it fails."""
+
+from __future__ import annotations
+
+import ctypes
+import fnmatch
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import hypothesis
+import pytest
+
+import shared  # noqa: F401 - before pytest makes a namespace package of the folder of that name
+
+LANDLOCK_CREATE_RULESET = 444  # the same number on every architecture
+LANDLOCK_VERSION_FLAG = 1
+
+# A machine that is shared with others must not fail a property for being slow; CI must not fail at random.
+hypothesis.settings.register_profile("default", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+# ------------------------------------------------------- what a machine may lack, found without our own code
+def _lacks_landlock() -> bool:
+    """True: the kernel has no Landlock, or it is switched off."""
+    syscall = ctypes.CDLL(None, use_errno=True).syscall
+    return bool(syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_VERSION_FLAG) < 1)
+
+
+def _lacks_namespaces() -> bool:
+    """True: this user may not make mount, PID and network namespaces, not even in a user namespace."""
+    new = 0x00020000 | 0x20000000 | 0x40000000  # CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET
+    flags = new if os.geteuid() == 0 else new | 0x10000000  # CLONE_NEWUSER
+    attempt = f"import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare({flags}) != 0)"
+    return subprocess.run([sys.executable, "-c", attempt], check=False, timeout=20).returncode != 0
+
+
+def _lacks_cgroups() -> bool:
+    """True: no memory controller in which this user may make a group."""
+    unified = Path("/sys/fs/cgroup")
+    if (unified / "memory").is_dir():  # version 1, or hybrid
+        return not os.access(unified / "memory", os.W_OK)
+    controllers = unified / "cgroup.subtree_control"
+    return not (os.access(unified, os.W_OK) and "memory" in controllers.read_text().split())
+
+
+CONDITIONS: dict[str, Callable[[], bool]] = {
+    "no-cgroups": _lacks_cgroups,
+    "no-git": lambda: shutil.which("git") is None,
+    "no-kubernetes": lambda: not os.environ.get("KUBECONFIG"),
+    "no-landlock": lambda: sys.platform != "linux" or _lacks_landlock(),
+    "no-namespaces": lambda: sys.platform != "linux" or _lacks_namespaces(),
+    "not-linux": lambda: sys.platform != "linux",
+    "not-root": lambda: os.geteuid() != 0,
+    "root": lambda: os.geteuid() == 0,
+}
+"""What a line of tests/expected_skips may name; true where the machine gives the reason to skip."""
+
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+
+class ExpectedSkip(NamedTuple):
+    """One line of tests/expected_skips."""
+
+    pattern: str
+    condition: str
+    reason: str
+
+
+@cache
+def _holds(condition: str) -> bool:
+    """Return whether this machine gives the reason; asked once a run."""
+    return CONDITIONS[condition]()
+
+
+def _read_expected(text: str) -> list[ExpectedSkip]:
+    """Return the lines of tests/expected_skips.
+
+    Raises:
+        pytest.UsageError: a line has no condition, an unknown one, or no reason.
+    """
+    expected = []
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        fields = line.split(maxsplit=2)
+        if len(fields) < len(ExpectedSkip._fields) or fields[1] not in CONDITIONS:
+            raise pytest.UsageError(f"expected_skips: pattern, condition, reason wanted: {line!r}")
+        expected.append(ExpectedSkip(*fields))
+    return expected
+
+
+def _objection(test_id: str, expected: list[ExpectedSkip]) -> str | None:
+    """Return why this test must not skip here, or None when it may."""
+    listed = [entry for entry in expected if fnmatch.fnmatchcase(test_id, entry.pattern)]
+    if not listed:
+        return "skipped, but tests/expected_skips does not list it"
+    if not any(_holds(entry.condition) for entry in listed):
+        conditions = ", ".join(entry.condition for entry in listed)
+        return f"skipped, but this machine could run it: it may skip only when: {conditions}"
+    return None
+
+
+class SkipGuard:
+    """Turns each skip that is not expected on this machine into a failure."""
+
+    def __init__(self, expected: list[ExpectedSkip]) -> None:
+        """Keep the list; pytest calls the hooks."""
+        self._expected = expected
+
+    def _judge(self, report: Report) -> Report:
+        if report.outcome != "skipped" or hasattr(report, "wasxfail"):
+            return report
+        objection = _objection(report.nodeid, self._expected)
+        if objection is not None:
+            said = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+            report.outcome = "failed"
+            report.longrepr = f"{report.nodeid}: {objection}\n({said})"
+        return report
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Judge the skip of a test."""
+        return self._judge((yield))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_make_collect_report(
+        self,
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Judge the skip of a whole module."""
+        return self._judge((yield))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Read the list and stand guard."""
+    path = config.rootpath / "tests" / "expected_skips"
+    config.pluginmanager.register(SkipGuard(_read_expected(path.read_text())), "skip-guard")
