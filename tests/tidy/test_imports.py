@@ -124,3 +124,16 @@ def test_every_package_is_under_the_contracts(root: Path) -> None:
     }
 
     assert packages == set(config["tool"]["importlinter"]["root_packages"])
+
+
+def test_every_member_is_type_checked(root: Path) -> None:
+    """A member that mypy does not know of would be checked by nobody."""
+    config = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["mypy"]
+    sources = {
+        str(path.relative_to(root))
+        for pattern in ("*/src", "services/*/src")
+        for path in root.glob(pattern)
+    }
+
+    assert set(config["files"]) >= sources
+    assert set(config["mypy_path"]) >= sources

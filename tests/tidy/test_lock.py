@@ -61,6 +61,14 @@ def asked(projects: list[dict[str, Any]]) -> list[Requirement]:
     ]
 
 
+def _requires(name: str) -> list[str]:
+    """Return what an installed package asks for; nothing when it is not installed: then the lock lacks it."""
+    try:
+        return metadata.requires(name) or []
+    except metadata.PackageNotFoundError:
+        return []
+
+
 def _needed_here(asked: list[Requirement]) -> set[str]:
     """Return the names of all that `asked` leads to on this machine, by what is installed."""
     todo, seen = list(asked), set()
@@ -71,7 +79,7 @@ def _needed_here(asked: list[Requirement]) -> set[str]:
         if key in seen:
             continue
         seen.add(key)
-        for line in metadata.requires(name) or []:
+        for line in _requires(name):
             deeper = Requirement(line)
             extras = requirement.extras or {""}
             if not deeper.marker or any(deeper.marker.evaluate({"extra": e}) for e in extras):
