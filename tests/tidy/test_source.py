@@ -10,8 +10,8 @@ FUNCTION_LINES_MAX = 70
 
 UNNUMBERED_MARK = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b(?!\(#\d+\))")
 IGNORE_WITHOUT_REASON = re.compile(
-    r"#\s*(?:noqa(?!: [A-Z]+[0-9]+(?:, ?[A-Z]+[0-9]+)* (?:-|—|#) *\S)"
-    r"|type: ignore(?!\[[a-z-]+(?:, ?[a-z-]+)*\] +(?:#|-|—) *\S))"
+    r"#\s*(?:noqa(?!: [A-Z]+[0-9]+(?:, ?[A-Z]+[0-9]+)*\s+\W*\w)"
+    r"|type: ignore(?!\[[a-z-]+(?:, ?[a-z-]+)*\]\s+\W*\w))"
 )
 MACHINE_PATH = re.compile(
     r"(?<![\w.~*}-])/(?:work|opt/wheels|tmp/plan|Users|home/(?:new|project))/|pyenv"
@@ -88,6 +88,7 @@ def test_the_checks_find_what_they_look_for() -> None:
     for pattern, (fault, right) in planted.items():
         assert pattern.search(fault)
         assert not pattern.search(right)
+    assert IGNORE_WITHOUT_REASON.search("x = 1  # noqa: E741")
     assert IGNORE_WITHOUT_REASON.search("x = f()  # type: ignore[no-any-return]")
     assert not IGNORE_WITHOUT_REASON.search(
         "import y  # type: ignore[import-untyped]  # ships no types"
