@@ -16,7 +16,11 @@ from typing import NamedTuple, TypeVar
 import hypothesis
 import pytest
 
-import shared  # noqa: F401 - before pytest makes a namespace package of the folder of that name
+import shared  # before pytest makes a namespace package of the folder of that name
+
+# Fixtures for all members: real servers and what connects to them.
+FIXTURES = Path(shared.__file__).parent / "testing" / "plugin.py"
+pytest_plugins = ["shared.testing.plugin"] if FIXTURES.exists() else []
 
 LANDLOCK_CREATE_RULESET = 444  # the same number on every architecture
 LANDLOCK_VERSION_FLAG = 1
