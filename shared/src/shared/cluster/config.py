@@ -1,0 +1,126 @@
+"""A server's configuration file, as text. Pure: the same settings give the same text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from shared.cluster.ports import LOOPBACK, ServerPorts
+from shared.topology import BATCH_LIMITS
+
+MIB = 1024 * 1024
+
+
+class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of one server."""
+
+    payload_bytes: int = 1 * MIB
+    """Largest message."""
+    memory_bytes: int = 256 * MIB
+    """Streams in memory; ours are all in files."""
+    file_bytes: int = 10 * 1024 * MIB
+    """Streams in files."""
+    log_bytes: int = 16 * MIB
+    """Size at which the server's log is rotated; one older file stays."""
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """What a server must know to check credentials: the operator, and the accounts that it vouches for."""
+
+    operator_token: str
+    system_account: str
+    account_tokens: Mapping[str, str]
+    """Public key of each account -> its JWT."""
+    resolver_dir: str | None = None
+    """Folder of a full resolver, which keeps accounts on disk and takes updates; None: those above, in memory."""
+
+
+class ServerSettings(msgspec.Struct, frozen=True):
+    """One server of a cluster."""
+
+    name: str
+    """Unique and stable: it is the server's place in the cluster."""
+    cluster: str
+    ports: ServerPorts
+    routes: Sequence[int]
+    """Route ports of all servers."""
+    store_dir: str
+    log_file: str
+    trust: Trust
+    limits: ServerLimits = ServerLimits()
+    host: str = LOOPBACK
+
+
+def render(settings: ServerSettings) -> str:
+    """Return the text of the server's configuration file."""
+    limits, ports = settings.limits, settings.ports
+    routes = ", ".join(f'"nats://{settings.host}:{port}"' for port in settings.routes)
+    return f"""\
+server_name: {_text(settings.name)}
+listen: "{settings.host}:{ports.client}"
+http: "{settings.host}:{ports.monitor}"
+log_file: {_text(settings.log_file)}
+logfile_size_limit: {limits.log_bytes}
+logfile_max_num: 2
+max_payload: {limits.payload_bytes}
+
+# A hung client, or a client of a hung server, is noticed within 1.5 s.
+ping_interval: "500ms"
+ping_max: 2
+
+# On SIGTERM leaders are handed over first.
+lame_duck_grace_period: "1s"
+lame_duck_duration: "30s"
+
+jetstream {{
+  store_dir: {_text(settings.store_dir)}
+  max_mem: {limits.memory_bytes}
+  max_file: {limits.file_bytes}
+  # What was acknowledged is on disk on a majority, whatever loses power.
+  sync_interval: always
+  limits {{ batch {{ {_pairs(BATCH_LIMITS)} }} }}
+}}
+# The newer layout of acks breaks this client library's ordered consumers.
+feature_flags {{ js_ack_fc_v2: false }}
+
+cluster {{
+  name: {_text(settings.cluster)}
+  listen: "{settings.host}:{ports.route}"
+  routes: [{routes}]
+}}
+
+{_trust(settings.trust)}"""
+
+
+def _trust(trust: Trust) -> str:
+    if trust.resolver_dir is None:
+        resolver = "resolver: MEMORY"
+    else:
+        resolver = f'resolver {{ type: full, dir: {_text(trust.resolver_dir)}, allow_delete: true, interval: "2m" }}'
+    preload = "\n".join(f"  {account}: {token}" for account, token in trust.account_tokens.items())
+    return f"""\
+operator: {trust.operator_token}
+system_account: {trust.system_account}
+{resolver}
+resolver_preload {{
+{preload}
+}}
+"""
+
+
+def _text(value: str) -> str:
+    """Return a quoted string; the characters that would end it are refused."""
+    if any(char in value for char in '"\\\n\r'):
+        raise ValueError(
+            f"a name or path in a server's configuration holds a quote or a line end: {value!r}"
+        )
+    return f'"{value}"'
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{key}: {_text(value) if isinstance(value, str) else value}"
+        for key, value in values.items()
+    )

@@ -1,0 +1,63 @@
+"""Ports of the servers: three each (clients, routes, monitoring), given by a base or found free and then kept."""
+
+from __future__ import annotations
+
+import errno
+import random
+import socket
+
+import msgspec
+
+from shared.cluster.errors import ClusterFailed
+
+LOOPBACK = "127.0.0.1"
+# Below the range from which systems take ports for outgoing connections (32768 on Linux): a port that a killed server
+# left would otherwise sometimes be gone when it comes back.
+_FIRST = 20_000
+_LAST = 32_000
+_TRIES = 200
+
+
+class ServerPorts(msgspec.Struct, frozen=True):
+    """Loopback ports of one server."""
+
+    client: int
+    route: int
+    monitor: int
+
+    def named(self) -> tuple[tuple[str, int], ...]:
+        """Return (use, port) of each."""
+        return (("clients", self.client), ("routes", self.route), ("monitoring", self.monitor))
+
+
+def ports_from(base: int, servers: int) -> tuple[ServerPorts, ...]:
+    """Return the ports of `servers` servers counted up from `base`: clients first, then routes, then monitoring."""
+    return tuple(
+        ServerPorts(base + index, base + servers + index, base + 2 * servers + index)
+        for index in range(servers)
+    )
+
+
+def find_free_ports(servers: int) -> tuple[ServerPorts, ...]:
+    """Return ports that are free now, in one block.
+
+    Raises:
+        ClusterFailed: no block of free ports was found.
+    """
+    size = 3 * servers
+    for _ in range(_TRIES):
+        base = random.randrange(_FIRST, _LAST - size)
+        if all(why_taken(port) is None for port in range(base, base + size)):
+            return ports_from(base, servers)
+    raise ClusterFailed(f"no {size} free ports in a row between {_FIRST} and {_LAST}")
+
+
+def why_taken(port: int) -> str | None:
+    """Return why nothing can listen on a loopback port now; None: it can."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError as exc:
+            return "is in use" if exc.errno == errno.EADDRINUSE else (exc.strerror or str(exc))
+        return None

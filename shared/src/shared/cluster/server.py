@@ -1,0 +1,163 @@
+"""One nats-server process: start, stop, kill, pause. Plain and synchronous, so that any supervisor can hold it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from shared.cluster.errors import ClusterFailed
+from shared.cluster.layout import ServerFiles
+from shared.cluster.ports import ServerPorts, why_taken
+
+LOG_LINES_SHOWN = 5
+_PR_SET_PDEATHSIG = 1
+
+
+class ServerProcess:
+    """One server of a cluster. `popen` is the running process, if this object started one."""
+
+    def __init__(self, binary: Path, files: ServerFiles, ports: ServerPorts) -> None:
+        """Describe a server; nothing is started yet."""
+        self.binary = binary
+        self.files = files
+        self.ports = ports
+        self.popen: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+
+    @property
+    def name(self) -> str:
+        """The server's name in the cluster."""
+        return self.files.name
+
+    @property
+    def url(self) -> str:
+        """Where clients connect."""
+        return f"nats://127.0.0.1:{self.ports.client}"
+
+    @property
+    def running(self) -> bool:
+        """Whether the process that this object started still runs (paused counts as running)."""
+        return self.popen is not None and self.popen.poll() is None
+
+    def start(self, *, die_with_parent: bool = False) -> None:
+        """Start the server. It answers a little later; `check` tells if it gave up instead.
+
+        Args:
+            die_with_parent: have the kernel kill it when the thread that starts it ends (tests).
+
+        Raises:
+            ClusterFailed: it runs already, a port is taken, or the program cannot be started.
+        """
+        if self.running:
+            raise ClusterFailed(f"{self.name} runs already")
+        stray = running_pid(self.files)
+        if stray is not None:
+            raise ClusterFailed(
+                f"{self.name} runs already, as process {stray}, from {self.files.folder}"
+            )
+        for use, port in self.ports.named():
+            why = why_taken(port)
+            if why is not None:
+                raise ClusterFailed(
+                    f"port {port} ({use} of {self.name}) {why}: stop what uses it, or choose another base port"
+                )
+        try:
+            self._log_start = self.files.log.stat().st_size if self.files.log.exists() else 0
+            with self.files.output.open("wb") as output:
+                self.popen = subprocess.Popen(
+                    [str(self.binary), "-c", str(self.files.config)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    # An interrupt at the terminal is for the supervisor, which stops servers last.
+                    start_new_session=True,
+                    preexec_fn=_die_with_parent() if die_with_parent else None,  # noqa: PLW1509 - one system call
+                )
+            self.files.pid.write_text(f"{self.popen.pid}\n")
+        except OSError as exc:
+            raise ClusterFailed(f"{self.name} cannot be started: {exc}") from exc
+
+    def check(self) -> None:
+        """Raise if the server ended by itself.
+
+        Raises:
+            ClusterFailed: with the server's own last words.
+        """
+        if self.popen is None:
+            raise ClusterFailed(f"{self.name} was not started")
+        code = self.popen.poll()
+        if code is not None:
+            raise ClusterFailed(f"{self.name} ended with code {code}: {self.last_words()}")
+
+    def last_words(self) -> str:
+        """Return the fatal lines that the server wrote since its start, else its last ones."""
+        lines = _tail(self.files.output, 0) + _tail(self.files.log, self._log_start)
+        fatal = [
+            line for line in lines if "[FTL]" in line or "[ERR]" in line or "nats-server:" in line
+        ]
+        shown = (fatal or lines)[-LOG_LINES_SHOWN:]
+        return " | ".join(shown) or "it wrote nothing"
+
+    def stop(self, *, grace_s: float = 5.0) -> None:
+        """Ask the server to end (leaders are handed over), and kill it if it takes longer than `grace_s`."""
+        if self.popen is None:
+            return
+        self._signal(signal.SIGCONT)
+        self._signal(signal.SIGTERM)
+        try:
+            self.popen.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self.files.pid.unlink(missing_ok=True)
+
+    def kill(self) -> None:
+        """Kill the server at once, as a crash would."""
+        if self.popen is None:
+            return
+        self._signal(signal.SIGKILL)
+        self.popen.wait(10)
+        self.files.pid.unlink(missing_ok=True)
+
+    def pause(self) -> None:
+        """Stop the server's execution, as a hang would. Its connections stay open."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused server go on."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.running and self.popen is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.popen.pid, number)
+
+
+def running_pid(files: ServerFiles) -> int | None:
+    """Return the number of a process that runs this folder's server, whoever started it."""
+    try:
+        pid = int(files.pid.read_text())
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (OSError, ValueError):
+        return None
+    return pid if str(files.config).encode() in words else None
+
+
+def _tail(path: Path, start: int) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
+            return file.read(64 * 1024).decode(errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _die_with_parent() -> Callable[[], None]:
+    libc = ctypes.CDLL(
+        None, use_errno=True
+    )  # loaded here: nothing but the call itself runs in the child
+    return lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,37 @@
+"""Who may do what: keys, JWTs, credentials, and the permissions of each role."""
+
+from shared.identity.files import (
+    load_identity,
+    read_credential,
+    write_credential,
+    write_secret,
+)
+from shared.identity.keys import Key, make_key, sign_nonce
+from shared.identity.roles import Permissions
+from shared.identity.tokens import (
+    Identity,
+    Signer,
+    expires_at,
+    inbox_prefix,
+    make_identity,
+    read_claims,
+)
+from shared.messages import Credential
+
+__all__ = [
+    "Credential",
+    "Identity",
+    "Key",
+    "Permissions",
+    "Signer",
+    "expires_at",
+    "inbox_prefix",
+    "load_identity",
+    "make_identity",
+    "make_key",
+    "read_claims",
+    "read_credential",
+    "sign_nonce",
+    "write_credential",
+    "write_secret",
+]

@@ -1,0 +1,56 @@
+"""Ed25519 key pairs in the form that NATS uses (nkeys): operator, account and user keys, and what they sign."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from typing import Literal
+
+import msgspec
+import nkeys
+
+KeyKind = Literal["operator", "account", "user"]
+
+_PREFIXES: dict[KeyKind, int] = {
+    "operator": nkeys.PREFIX_BYTE_OPERATOR,
+    "account": nkeys.PREFIX_BYTE_ACCOUNT,
+    "user": nkeys.PREFIX_BYTE_USER,
+}
+
+
+class Key(msgspec.Struct, frozen=True):
+    """One key pair. The seed is the secret; it is never shown."""
+
+    public: str
+    seed: str
+
+    def __repr__(self) -> str:
+        """Hide the secret."""
+        return f"Key({self.public})"
+
+    def sign(self, data: bytes) -> bytes:
+        """Return the signature of `data`."""
+        return sign(self.seed, data)
+
+
+def make_key(kind: KeyKind) -> Key:
+    """Return a new key pair."""
+    seed = nkeys.encode_seed(secrets.token_bytes(32), _PREFIXES[kind])
+    return key_of(seed.decode())
+
+
+def key_of(seed: str) -> Key:
+    """Return the pair that belongs to a seed."""
+    pair = nkeys.from_seed(bytearray(seed.encode()))
+    return Key(public=pair.public_key.decode(), seed=seed)
+
+
+def sign(seed: str, data: bytes) -> bytes:
+    """Return the signature of `data` under a seed."""
+    signature: bytes = nkeys.from_seed(bytearray(seed.encode())).sign(data)
+    return signature
+
+
+def sign_nonce(seed: str, nonce: str) -> bytes:
+    """Return what a client answers to the server's nonce: the signature in base64."""
+    return base64.b64encode(sign(seed, nonce.encode()))

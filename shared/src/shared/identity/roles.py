@@ -1,0 +1,170 @@
+"""What each role may publish and hear, as data. Least privilege: what is not listed is refused by the servers.
+
+The servers check a client's *mapped* subject: `task.…` is allowed by `q.…`, `session.…` by `in.…`, `result.…` by a
+direct get. Answers come to an inbox of the user's own. Reads of state and inboxes by leaders cannot be scoped by
+subject; only trusted roles hold them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from shared import subjects
+from shared.ids import SHARDS
+
+ANSWER_WITHIN_S = 30
+"""How long a service may take to answer a request to it."""
+
+_STATES = tuple(subjects.state_stream(shard) for shard in range(SHARDS))
+_INBOXES = tuple(subjects.inbox_stream(shard) for shard in range(SHARDS))
+_QUEUES = tuple(subjects.queue_stream(shard) for shard in range(SHARDS))
+
+
+class Permissions(msgspec.Struct, frozen=True):
+    """Subjects that a user may publish to and hear. None: all."""
+
+    publish: tuple[str, ...] | None
+    hear: tuple[str, ...] | None
+    answers: bool = False
+    """May answer each request that it hears, once."""
+
+    def claims(self) -> dict[str, Any]:
+        """Return the permissions as a user's JWT has them."""
+        claims: dict[str, Any] = {}
+        if self.publish is not None:
+            claims["pub"] = {"allow": list(self.publish)}
+        if self.hear is not None:
+            claims["sub"] = {"allow": list(self.hear)}
+        if self.answers:
+            claims["resp"] = {"max": 1, "ttl": ANSWER_WITHIN_S * 1_000_000_000}
+        return claims
+
+
+def _inbox(name: str) -> str:
+    return f"_INBOX_{name}.>"
+
+
+def _each(prefix: str, streams: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{prefix}.{stream}" for stream in streams)
+
+
+def admin() -> Permissions:
+    """Everything in the account: whoever set the cluster up."""
+    return Permissions(None, None)
+
+
+def provisioner() -> Permissions:
+    """Streams and consumers, no message."""
+    return Permissions(
+        ("$JS.API.INFO", "$JS.API.STREAM.>", "$JS.API.CONSUMER.>"), (_inbox("provisioner"),)
+    )
+
+
+def publisher(tenant: str, pools: tuple[str, ...] = ("*",)) -> Permissions:
+    """A client: publishes tasks of one tenant and reads what became of them.
+
+    Args:
+        tenant: the only tenant that it can name.
+        pools: the only pools that it can name.
+    """
+    lanes = tuple(
+        subjects.queue(0, tenant, pool, klass).replace("q.0.", "q.*.")
+        for pool in pools
+        for klass in subjects.CLIENT_CLASSES
+    )
+    return Permissions(
+        (
+            *lanes,
+            f"in.*.{tenant}.>",
+            f"$JS.API.DIRECT.GET.*.s.*.done.{tenant}.>",
+            # Only the newest message of a named subject. A read by sequence could not be kept to one tenant, and a
+            # consumer could deliver to any subject.
+            f"$JS.API.DIRECT.GET.{subjects.OUTPUT_STREAM}.out.{tenant}.>",
+            f"cancel.{tenant}.>",
+            f"ask.{tenant}.>",
+        ),
+        (_inbox(f"c-{tenant}"), f"done.{tenant}.>", f"out.{tenant}.>"),
+    )
+
+
+def worker(pool: str, name: str) -> Permissions:
+    """The trusted half of one pod: pulls its pool's lanes, writes its pool's records and the results."""
+    consumers = tuple(subjects.consumer(pool, klass) for klass in subjects.CLASSES)
+    return Permissions(
+        (
+            *(f"$JS.API.CONSUMER.MSG.NEXT.*.{consumer}" for consumer in consumers),
+            *(f"$JS.ACK.*.{consumer}.>" for consumer in consumers),
+            *_each("$JS.API.STREAM.MSG.GET", _STATES + _INBOXES),
+            f"s.*.rec.{pool}.>",
+            f"s.*.job.{pool}.>",
+            "s.*.done.>",
+            "out.>",
+            subjects.heartbeat(pool, name),
+            subjects.bells(pool),
+            subjects.dead_letter("*", pool),
+        ),
+        (_inbox(name), subjects.bells(pool), "wake.>", subjects.control(name)),
+        answers=True,
+    )
+
+
+def pool_manager(name: str) -> Permissions:
+    """Keeps pools at their stock, recovers sessions, answers clients. Trusted in the whole account."""
+    return Permissions(
+        (
+            "s.>",
+            "q.>",
+            "slot.>",
+            "out.>",
+            "dlq.>",
+            "bell.>",
+            "node.>",
+            "ctl.*",
+            *_each(
+                "$JS.API.STREAM.MSG.GET", (*_STATES, *_INBOXES, *_QUEUES, subjects.POOLS_STREAM)
+            ),
+            "$JS.API.DIRECT.GET.>",
+            "$JS.API.INFO",
+            "$JS.API.STREAM.INFO.*",
+            "$JS.API.STREAM.LEADER.STEPDOWN.*",
+            "$JS.API.CONSUMER.INFO.*.*",
+            "$JS.API.CONSUMER.LEADER.STEPDOWN.*.*",
+            # Ended records and results after their time, inbox entries that are done, expired queue messages.
+            *_each("$JS.API.STREAM.PURGE", _STATES + _INBOXES),
+            *_each("$JS.API.STREAM.MSG.DELETE", _STATES + _INBOXES + _QUEUES),
+        ),
+        (
+            _inbox(name),
+            *(
+                "rec.>",
+                "done.>",
+                "slots.>",
+                "hb.>",
+                "hbn.>",
+                "gone.>",
+                "wake.>",
+                "cancel.>",
+                "ask.>",
+            ),
+        ),
+        answers=True,
+    )
+
+
+def local_node(node: str) -> Permissions:
+    """One node: takes requests for itself, says what it holds and what is gone."""
+    return Permissions(
+        (subjects.node_heartbeat(node), subjects.gone("*")),
+        (_inbox(f"n-{node}"), f"node.{node}.*"),
+        answers=True,
+    )
+
+
+def system_watcher(name: str) -> Permissions:
+    """In the servers' own account: hears who connects and disconnects."""
+    return Permissions(
+        (),
+        (_inbox(name), "$SYS.ACCOUNT.*.CONNECT", "$SYS.ACCOUNT.*.DISCONNECT"),
+    )
