@@ -53,3 +53,8 @@ def get(name: str) -> structlog.typing.FilteringBoundLogger:
     """Return a logger that puts `name` (the module) on each line."""
     logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(module=name)
     return logger
+
+
+def bind(**values: str | int) -> None:
+    """Put these values on every later line of this context."""
+    structlog.contextvars.bind_contextvars(**values)

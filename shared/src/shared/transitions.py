@@ -140,7 +140,9 @@ def skip(record: Record, hold: Hold, *, position: int) -> Record:
     return msgspec.structs.replace(record, position=max(record.position, position))
 
 
-def release(record: Record, hold: Hold, *, position: int, now_ms: int) -> Record:
+def release(
+    record: Record, hold: Hold, *, position: int, now_ms: int, cause: str = "released"
+) -> Record:
     """Return the record of a session given up by its owner: idle, its pod about to end.
 
     The owner reads the inbox once more *after* this write (`take_back`), so that no wake-up is lost. The workspace
@@ -154,7 +156,7 @@ def release(record: Record, hold: Hold, *, position: int, now_ms: int) -> Record
         msgspec.structs.replace(
             kept, state="idle", owner=None, node=None, attempt=0, lane=record.client_lane
         ),
-        cause="released",
+        cause=cause,
         now_ms=now_ms,
     )
 
