@@ -1,0 +1,94 @@
+"""What the node's kernel says about the sandbox: memory kills, and sums that it does not bound itself.
+
+Where the sandbox has no cgroup, the sidecar adds up memory, processes and files of its own sandbox while a task runs,
+a few times a second, and ends the sandbox that passes a limit. That is late by up to one interval, and said so in
+`docs/security.md`; where there is a cgroup the kernel is exact.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from shared.pools import PodLimits
+
+INTERVAL_S = 0.2
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+MIB = 1 << 20
+WALK_ENTRIES_MAX = 200_000
+"""Files looked at in one sum; a workspace with more counts as over its limit."""
+
+
+def oom_kills(memory_cgroup: str | None) -> int:
+    """Return how often the kernel has killed a process of this cgroup for memory (v1 and v2)."""
+    if memory_cgroup is None:
+        return 0
+    for name in ("memory.oom_control", "memory.events"):
+        try:
+            text = Path(memory_cgroup, name).read_text()
+        except OSError:
+            continue
+        for line in text.splitlines():
+            key, _, value = line.partition(" ")
+            if key == "oom_kill" and value.isdigit():
+                return int(value)
+    return 0
+
+
+def process_tree(root: int) -> Iterator[int]:
+    """Yield the pids of `root` and all that descend from it. Orphans stay below it: it is their subreaper."""
+    waiting = [root]
+    while waiting:
+        pid = waiting.pop()
+        yield pid
+        try:
+            for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - thousands of times a second
+                with open(f"/proc/{pid}/task/{thread}/children") as file:  # noqa: PTH123 - likewise
+                    waiting.extend(map(int, file.read().split()))
+        except OSError:
+            continue  # it has ended
+
+
+def memory_mib(pids: list[int]) -> float:
+    """Return the private memory of these processes together, MiB."""
+    pages = 0
+    for pid in pids:
+        try:
+            fields = Path(f"/proc/{pid}/statm").read_text().split()
+        except OSError:
+            continue
+        pages += int(fields[1]) - int(fields[2])
+    return pages * PAGE_BYTES / MIB
+
+
+def disk_mib(folder: Path, limit_mib: float) -> float:
+    """Return the disk space of all files below `folder`, MiB; stops counting above `limit_mib`."""
+    used = 0
+    seen = 0
+    waiting = [os.fspath(folder)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    seen += 1
+                    used += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    if used > limit_mib * MIB or seen > WALK_ENTRIES_MAX:
+                        return max(used / MIB, limit_mib + 1)
+        except OSError:
+            continue  # removed meanwhile, or not ours to read
+    return used / MIB
+
+
+def passed_limit(runner_pid: int, workspace: Path, limits: PodLimits, watch: tuple[str, ...]) -> str | None:
+    """Return which watched limit the sandbox has passed, in words, or None."""
+    pids = list(process_tree(runner_pid)) if {"memory", "pids"} & set(watch) else []
+    if "pids" in watch and len(pids) > limits.pids:
+        return f"pids: {len(pids)} processes, at most {limits.pids}"
+    if "memory" in watch and (used := memory_mib(pids)) > limits.memory_mib:
+        return f"memory_mib: {used:.0f}, at most {limits.memory_mib}"
+    if "disk" in watch and disk_mib(workspace, limits.disk_mib) > limits.disk_mib:
+        return f"disk_mib: more than {limits.disk_mib}"
+    return None

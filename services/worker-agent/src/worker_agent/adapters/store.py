@@ -1,0 +1,110 @@
+"""The truth as the worker sees it: records, results and inboxes over the state and inbox streams."""
+
+from __future__ import annotations
+
+from shared import headers, messages, subjects
+from shared.bus import Bus, Stored, Write
+from shared.ids import home
+from shared.messages import TaskResult
+from shared.record import Record
+from worker_agent.ports import Entry
+
+ANSWER_S = 0.5
+"""Longest wait for one answer; then the outcome is unknown and the record is read."""
+
+
+class SessionStore:
+    """Implements `ports.Truth`."""
+
+    def __init__(self, bus: Bus) -> None:
+        """Use the worker's connection."""
+        self._bus = bus
+
+    async def create(self, record: Record, payload: bytes) -> int:
+        """Create record and payload in one batch; return the record's sequence."""
+        where = (record.pool, record.tenant, record.session)
+        return await self._bus.batch(
+            [
+                Write(subjects.payload(*where), payload, expected_seq=0),
+                Write(subjects.record(*where), messages.encode(record), expected_seq=0),
+            ],
+            timeout_s=ANSWER_S,
+        )
+
+    async def read(self, tenant: str, session: str, pool: str) -> tuple[Record, int] | None:
+        """Return the record and its sequence."""
+        stored = await self._last(session, subjects.record(pool, tenant, session))
+        return None if stored is None else (messages.decode(stored.data, Record), stored.seq)
+
+    async def write(self, record: Record, expected_seq: int) -> int:
+        """Write the record by compare-and-set; return its new sequence."""
+        return await self._bus.compare_and_set(
+            subjects.record(record.pool, record.tenant, record.session),
+            messages.encode(record),
+            expected_seq=expected_seq,
+            timeout_s=ANSWER_S,
+        )
+
+    async def commit(self, record: Record, expected_seq: int, result: TaskResult) -> int:
+        """Write result and record in one batch, the result only if there is none."""
+        return await self._bus.batch(
+            [
+                Write(
+                    subjects.stored_result(record.tenant, record.session, result.task),
+                    messages.encode(result),
+                    expected_seq=0,
+                ),
+                Write(
+                    subjects.record(record.pool, record.tenant, record.session),
+                    messages.encode(record),
+                    expected_seq=expected_seq,
+                ),
+            ],
+            timeout_s=ANSWER_S,
+        )
+
+    async def payload(self, record: Record) -> bytes | None:
+        """Return the first task's body."""
+        stored = await self._last(
+            record.session, subjects.payload(record.pool, record.tenant, record.session)
+        )
+        return None if stored is None else stored.data
+
+    async def result_exists(self, record: Record, task: str) -> bool:
+        """Return whether the task has its result."""
+        subject = subjects.stored_result(record.tenant, record.session, task)
+        return await self._last(record.session, subject) is not None
+
+    async def next_entry(self, record: Record, after_seq: int) -> Entry | None:
+        """Return the inbox entry that follows stream sequence `after_seq`."""
+        stored = await self._bus.read_next(
+            subjects.inbox_stream(home(record.session)),
+            subjects.inbox(record.tenant, record.session),
+            after_seq=after_seq,
+            timeout_s=ANSWER_S,
+        )
+        if stored is None:
+            return None
+        _, _, task = subjects.parse_task(stored.subject)
+        return Entry(
+            task=task,
+            seq=stored.seq,
+            body=stored.data,
+            accepted_ms=stored.time_ms,
+            message_id=stored.headers.get(headers.MESSAGE_ID),
+        )
+
+    async def bury(self, record: Record, task: str, body: bytes, reason: str) -> None:
+        """Keep a message that cannot become a task as a dead letter."""
+        await self._bus.publish_acked(
+            subjects.dead_letter(record.tenant, record.pool),
+            body,
+            message_id=f"dlq:{record.session}:{task}",
+            headers={headers.REASON: reason[:1000], headers.ORIGIN: f"{record.session}/{task}"},
+            deadline_s=5.0,
+        )
+
+    async def _last(self, session: str, subject: str) -> Stored | None:
+        return await self._bus.read_last(
+            subjects.state_stream(home(session)), subject, timeout_s=ANSWER_S
+        )

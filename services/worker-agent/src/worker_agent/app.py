@@ -1,0 +1,177 @@
+"""Composition of one worker: warm, then bound to one session, then gone."""
+
+from __future__ import annotations
+
+import asyncio
+
+from shared import logs, messages, subjects
+from shared.bus import Bus, BusOptions, Message, Subscription
+from shared.errors import InvalidMessage, OutcomeUnknown, ServiceError, StaleEpoch
+from shared.messages import CancelAnswer, CancelOrder, WorkerBeat, WorkerState
+from shared.service import Stop
+from worker_agent.adapters.contact import BusContact
+from worker_agent.adapters.queue import PoolLanes
+from worker_agent.adapters.store import SessionStore
+from worker_agent.adapters.voice import CoreVoice
+from worker_agent.loops.beat import Beater, Fence
+from worker_agent.loops.claim import Claimer
+from worker_agent.loops.commit import Committer
+from worker_agent.loops.hold_session import SessionHolder
+from worker_agent.loops.run_task import Ports, TaskRunner
+from worker_agent.loops.wait_for_bell import BellWaiter
+from worker_agent.pod import Pod
+from worker_agent.ports import Held, Sandbox
+
+log = logs.get(__name__)
+
+CANCEL_S = 10.0
+"""Longest wait for the commit of a cancelled task before the asker is told to ask again."""
+PING_WARM_S = 10.0
+PING_BOUND_S = 0.5
+
+
+class Worker:
+    """One worker of one pod."""
+
+    def __init__(self, pod: Pod, bus: Bus, sandbox: Sandbox) -> None:
+        """Join adapters and loops."""
+        self._pod, self._bus, self._sandbox = pod, bus, sandbox
+        settings = pod.settings
+        truth = SessionStore(bus)
+        contact = BusContact(bus)
+        committer = Committer(truth, give_up_s=settings.give_up_s)
+        self._held: Held | None = None
+        self._beater = Beater(contact, settings, self._beat)
+        self._fence = Fence(contact, truth, sandbox, settings)
+        self._waiter = BellWaiter(
+            PoolLanes(bus, pod.spec.pool),
+            Claimer(truth, pod.place),
+            batch_first_every=settings.batch_first_every,
+        )
+        self._runner = TaskRunner(
+            Ports(
+                truth=truth,
+                sandbox=sandbox,
+                voice=CoreVoice(bus, pod.spec.pod),
+                committer=committer,
+            ),
+            pod.place,
+            on_interrupt=settings.on_interrupt,
+            on_change=self._beater.changed,
+        )
+        self._holder = SessionHolder(truth, self._runner, committer, on_kept=self._hear_wakes)
+
+    async def serve(self, stop: Stop) -> None:
+        """Wait for one session, work it off, and return.
+
+        Raises:
+            StaleEpoch: the session was revoked; the pod must end with all its processes.
+            OutcomeUnknown: a result could not be committed for too long.
+        """
+        async with asyncio.TaskGroup() as group:
+            beating = group.create_task(self._beater.run(self._check_fence))
+            try:
+                held = await self._waiter.wait(self._pod.spec.lanes, stop)
+                if held is None:
+                    await self._waiter.leave()
+                    return
+                self._held = held
+                group.create_task(self._bind())
+                logs.bind(session_id=held.record.session, epoch=held.record.epoch)
+                await self._holder.hold(
+                    held, stop, idle_release_s=self._pod.settings.idle_release_s
+                )
+            finally:
+                beating.cancel()
+
+    async def _bind(self) -> None:
+        """What a bound worker needs, off the path to the first instruction of user code."""
+        await self._waiter.leave()
+        self._bus.set_ping_interval(PING_BOUND_S)
+        await self._bus.subscribe(subjects.control(self._pod.spec.pod), self._on_control)
+
+    async def _check_fence(self) -> None:
+        if self._held is not None:
+            await self._fence.check(self._held)
+
+    def _beat(self) -> WorkerBeat:
+        spec, held = self._pod.spec, self._held
+        state: WorkerState = "warm" if held is None else self._runner.state
+        running = self._runner.running
+        return WorkerBeat(
+            worker=spec.pod,
+            pool=spec.pool,
+            node=spec.node,
+            state="frozen" if self._fence.frozen else state,
+            session=held.record.session if held else None,
+            tenant=held.record.tenant if held else None,
+            epoch=held.record.epoch if held else 0,
+            task=running.task if running else None,
+            isolation=self._pod.sandbox.isolation,
+        )
+
+    async def _hear_wakes(self, held: Held) -> Subscription:
+        subject = subjects.wake(held.record.tenant, held.record.session)
+        return await self._bus.subscribe(subject, lambda _: self._holder.wake.set())
+
+    async def _on_control(self, message: Message) -> None:
+        try:
+            order = messages.decode(message.data, CancelOrder)
+        except InvalidMessage as exc:
+            answer = CancelAnswer(outcome="unknown", error=exc.info())
+        else:
+            answer = await self._cancel(order)
+        if message.reply:
+            await self._bus.publish(message.reply, messages.encode(answer))
+
+    async def _cancel(self, order: CancelOrder) -> CancelAnswer:
+        """End the running task; the answer comes after the PubAck of its batch, never before."""
+        running = self._runner.running
+        if running is None or (running.session, running.task) != (order.session, order.task):
+            return CancelAnswer(outcome="unknown")
+        await self._runner.stop("cancel")
+        try:
+            async with asyncio.timeout(CANCEL_S):
+                await running.committed.wait()
+        except TimeoutError:
+            return CancelAnswer(outcome="try_again")
+        if running.status is None:
+            return CancelAnswer(outcome="try_again")
+        outcome = "cancelled" if running.status == "cancelled" else "finished"
+        return CancelAnswer(outcome=outcome, status=running.status)
+
+
+async def serve(pod: Pod, sandbox: Sandbox, stop: Stop) -> None:
+    """Run one worker to its end, then its sandbox's.
+
+    Raises:
+        ServiceError: no NATS server could be reached.
+    """
+    if not pod.mark_used():
+        log.warning("pod.used_before", pod=pod.spec.pod)
+        return
+    bus = await Bus.connect(
+        BusOptions(
+            servers=pod.spec.servers,
+            name=pod.spec.pod,
+            credential=pod.spec.credential,
+            ping_interval_s=PING_WARM_S,
+            inbox_prefix=f"_INBOX_{pod.spec.pod}",
+        )
+    )
+    try:
+        await Worker(pod, bus, sandbox).serve(stop)
+    except* StaleEpoch as fenced:
+        log.warning("session.lost", reason=str(fenced.exceptions[0]))
+    except* OutcomeUnknown as gave_up:
+        log.warning("session.given_up", reason=str(gave_up.exceptions[0]))
+    finally:
+        await sandbox.close()
+        await _close(bus)
+
+
+async def _close(bus: Bus) -> None:
+    try:
+        await bus.close()
+    except ServiceError as exc:
+        log.debug("bus.close_failed", error=exc.code)

@@ -1,0 +1,1 @@
+"""Decisions of the worker: no clock, no I/O, no randomness."""

@@ -1,0 +1,153 @@
+"""From how a run ended to the one terminal result of its task."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from shared.errors import ErrorInfo
+from shared.messages import FileEntry, Interpreter, Reason, Status, TaskResult, Timing
+from shared.record import Record
+from worker_agent.core.output import OutputBook
+
+StopCause = Literal["timeout", "deadline", "cancel", "limit"]
+"""Why *we* ended the user's code."""
+
+
+class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How one attempt ended in the sandbox."""
+
+    exit_code: int | None = None
+    signal: int | None = None
+    stopped: StopCause | None = None
+    limit: str = ""
+    """Which limit, for `stopped="limit"`."""
+    oom: bool = False
+    """The kernel killed a process of the sandbox for memory during this attempt."""
+    lost: bool = False
+    """The sandbox itself is gone."""
+    failure: ErrorInfo | None = None
+    """The runner could not do it: program not found, file error."""
+    interpreter: Interpreter | None = None
+    data: bytes | None = None
+    size: int | None = None
+    entries: tuple[FileEntry, ...] | None = None
+    truncated: bool = False
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Status of a result and why it is not `ok`."""
+
+    status: Status
+    reason: Reason | None = None
+    error: ErrorInfo | None = None
+
+
+def judge(end: RunEnd) -> Verdict:
+    """Tell apart how a run ended; the cause comes before its symptom (a timeout before the signal that it sent)."""
+    match end.stopped:
+        case "cancel":
+            return Verdict("cancelled", "requested")
+        case "timeout":
+            return Verdict(
+                "failed", "timeout", _error("timeout", "the task ran longer than timeout_s")
+            )
+        case "deadline":
+            return Verdict(
+                "expired", "deadline", _error("deadline", "deadline_s passed while the task ran")
+            )
+        case "limit":
+            return Verdict(
+                "failed",
+                "limit",
+                _error("limit_exceeded", f"the sandbox passed its limit: {end.limit}"),
+            )
+        case None:
+            pass
+    failed_run = end.lost or end.signal is not None or end.exit_code not in (0, None)
+    if end.oom and failed_run:
+        return Verdict("failed", "oom", _error("oom", "the sandbox ran out of memory (memory_mib)"))
+    if end.lost:
+        return Verdict(
+            "failed",
+            "sandbox_lost",
+            _error("sandbox_lost", "the sandbox ended in the middle of the task"),
+        )
+    if end.failure is not None:
+        return Verdict(
+            "failed", "exec" if end.failure.code.startswith("exec_") else "file", end.failure
+        )
+    if end.signal is not None:
+        return Verdict("failed", "signal")
+    if end.exit_code not in (0, None):
+        return Verdict("failed", "exit_code")
+    return Verdict("ok")
+
+
+def _error(code: str, message: str) -> ErrorInfo:
+    return ErrorInfo(code=code, message=message, definite=False)
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a task ran."""
+
+    worker: str
+    node: str
+    isolation: str
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """Which task of which session is tried, and with what record."""
+
+    task: str
+    kind: str
+    record: Record
+    """As the owner last wrote or read it."""
+    timing: Timing = Timing()
+
+    @staticmethod
+    def of(task: str, record: Record) -> Attempt:
+        """Return the attempt of a task whose body was not read."""
+        return Attempt(
+            task=task, kind="", record=record, timing=Timing(accepted_ms=record.accepted_ms)
+        )
+
+
+def result_of_run(attempt: Attempt, place: Place, end: RunEnd, book: OutputBook) -> TaskResult:
+    """Return the result of a task that ran."""
+    return msgspec.structs.replace(
+        result_without_run(attempt, place, judge(end)),
+        exit_code=end.exit_code,
+        signal=end.signal,
+        stdout=book.stdout(),
+        stderr=book.stderr(),
+        data=end.data,
+        size=end.size,
+        entries=end.entries,
+        truncated=end.truncated,
+        interpreter=end.interpreter,
+    )
+
+
+def result_without_run(attempt: Attempt, place: Place, verdict: Verdict) -> TaskResult:
+    """Return the result of a task whose end was decided without running it."""
+    record = attempt.record
+    return TaskResult(
+        task=attempt.task,
+        session=record.session,
+        tenant=record.tenant,
+        pool=record.pool,
+        kind=attempt.kind,
+        status=verdict.status,
+        reason=verdict.reason,
+        error=verdict.error,
+        epoch=record.epoch,
+        attempt=record.attempt,
+        worker=place.worker,
+        node=place.node,
+        isolation=place.isolation,
+        timing=attempt.timing,
+        interruptions=record.interruptions,
+        workspace_lost=record.lost,
+    )

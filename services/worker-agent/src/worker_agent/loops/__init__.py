@@ -1,0 +1,1 @@
+"""Loops of the worker: wait, ask the core, apply."""

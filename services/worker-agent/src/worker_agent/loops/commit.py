@@ -1,0 +1,99 @@
+"""Rules 2 and 3, carried out: a write that got no answer is decided by reading the record first."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+
+from shared import logs
+from shared.errors import Conflict, OutcomeUnknown, StaleEpoch, Unavailable
+from shared.messages import TaskResult
+from shared.record import Record, is_mine
+from worker_agent.ports import Held, Truth
+
+log = logs.get(__name__)
+
+RETRY_MIN_S = 0.05
+RETRY_MAX_S = 0.25
+
+
+class Committer:
+    """Writes for an owner, for as long as it is the owner."""
+
+    def __init__(self, truth: Truth, *, give_up_s: float) -> None:
+        """Write to `truth`; give up after `give_up_s` seconds without an answer."""
+        self._truth = truth
+        self._give_up_s = give_up_s
+
+    async def commit(self, held: Held, record: Record, result: TaskResult) -> bool:
+        """Commit result and record in one batch; afterwards `held` is what the store has.
+
+        Returns:
+            True if this result is the task's result; False if another one was there (a cancel that raced).
+
+        Raises:
+            StaleEpoch: another owner has the session.
+            OutcomeUnknown: no answer for `give_up_s` seconds.
+        """
+        deadline = time.monotonic() + self._give_up_s
+        while True:
+            try:
+                held.seq = await self._truth.commit(record, held.seq, result)
+            except (Conflict, OutcomeUnknown, Unavailable) as exc:
+                log.info("commit.unsure", session_id=record.session, error=exc.code)
+            else:
+                held.record = record
+                return True
+            landed = await self._resolve(held, record, deadline)
+            if landed or await self._has_result(held, result.task, deadline):
+                return landed
+
+    async def write(self, held: Held, record: Record) -> None:
+        """Write the record alone, with the same care.
+
+        Raises:
+            StaleEpoch: another owner has the session.
+            OutcomeUnknown: no answer for `give_up_s` seconds.
+        """
+        deadline = time.monotonic() + self._give_up_s
+        while True:
+            try:
+                held.seq = await self._truth.write(record, held.seq)
+            except (Conflict, OutcomeUnknown, Unavailable) as exc:
+                log.info("write.unsure", session_id=record.session, error=exc.code)
+            else:
+                held.record = record
+                return
+            if await self._resolve(held, record, deadline):
+                return
+
+    async def _resolve(self, held: Held, wanted: Record, deadline: float) -> bool:
+        """Read the record after an unsure write. True: the write had landed. False: still mine, write again."""
+        while True:
+            await self._pause(deadline, held)
+            try:
+                found = await self._truth.read(wanted.tenant, wanted.session, wanted.pool)
+            except (Unavailable, OutcomeUnknown):
+                continue
+            if found is not None and found[0] == wanted:
+                held.record, held.seq = found
+                return True
+            if found is None or not is_mine(found[0], held.hold):
+                raise StaleEpoch(f"session {wanted.session}: another owner has it")
+            held.record, held.seq = found
+            return False
+
+    async def _has_result(self, held: Held, task: str, deadline: float) -> bool:
+        while True:
+            try:
+                return await self._truth.result_exists(held.record, task)
+            except (Unavailable, OutcomeUnknown):
+                await self._pause(deadline, held)
+
+    async def _pause(self, deadline: float, held: Held) -> None:
+        if time.monotonic() > deadline:
+            raise OutcomeUnknown(
+                f"session {held.record.session}: no answer for {self._give_up_s:.0f} s"
+            )
+        await asyncio.sleep(random.uniform(RETRY_MIN_S, RETRY_MAX_S))

@@ -1,0 +1,158 @@
+"""A bound worker: the first task, then the inbox in order, then the release. Every write carries the epoch."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from shared import logs, transitions
+from shared.errors import Conflict, OutcomeUnknown, StaleEpoch, Unavailable
+from shared.record import Record, is_mine
+from shared.service import Stop
+from worker_agent.loops.commit import Committer
+from worker_agent.loops.run_task import TaskRunner, Work
+from worker_agent.ports import Entry, Held, Truth
+
+log = logs.get(__name__)
+
+REREAD_S = 2.0
+"""An owner reads its inbox again after so long even if no wake-up was heard."""
+RETRY_S = 0.25
+"""Pause before a read that got no answer is tried again."""
+
+
+class SessionHolder:
+    """Works off one session until it is closed, released or lost."""
+
+    def __init__(
+        self,
+        truth: Truth,
+        runner: TaskRunner,
+        committer: Committer,
+        *,
+        on_kept: Callable[[Held], Awaitable[object]],
+    ) -> None:
+        """Read from `truth`, run by `runner`, write by `committer`.
+
+        `on_kept` is awaited once before the inbox of a kept session is read: to hear of what comes in later.
+        """
+        self._truth = truth
+        self._runner = runner
+        self._committer = committer
+        self._on_kept = on_kept
+        self.wake = asyncio.Event()
+        """Set when the session's inbox got something."""
+
+    async def hold(self, held: Held, stop: Stop, *, idle_release_s: float) -> None:
+        """Work until the session ends, is released, or another owner has it.
+
+        Args:
+            held: the session that was won.
+            stop: set when the worker is to leave: the present task is finished, then the session is released.
+            idle_release_s: seconds without a task after which the session is released.
+
+        Raises:
+            StaleEpoch: another owner has the session; the pod must end at once.
+        """
+        if not held.record.first_done:
+            payload = held.payload
+            if payload is None:
+                payload = await self._patiently_payload(held.record)
+            await self._runner.run(
+                held,
+                Work(task=held.record.session, body=payload, accepted_ms=held.record.accepted_ms),
+            )
+        if held.record.state == "running":
+            await self._on_kept(held)
+        seen = held.record.position
+        while held.record.state == "running" and not self._runner.sandbox_lost:
+            entry = await self._next(held, seen, stop, idle_release_s)
+            if entry is None:
+                if await self._release(held, seen):
+                    return
+                continue
+            seen = entry.seq
+            if await self._patiently_result_exists(held.record, entry.task):
+                continue  # cancelled, or its own late commit
+            work = Work(
+                task=entry.task, body=entry.body, accepted_ms=entry.accepted_ms, inbox_seq=entry.seq
+            )
+            await self._runner.run(held, work)
+        if held.record.state == "running":
+            await self._release(held, seen, cause="sandbox_lost")
+
+    async def _next(self, held: Held, seen: int, stop: Stop, idle_release_s: float) -> Entry | None:
+        """Return the next inbox entry; None when the session was idle too long or the worker is to leave."""
+        idle_until = time.monotonic() + idle_release_s
+        while not self._runner.sandbox_lost:
+            self.wake.clear()
+            try:
+                entry = await self._truth.next_entry(held.record, seen)
+            except (Unavailable, OutcomeUnknown):
+                await asyncio.sleep(RETRY_S)
+                continue
+            left_s = idle_until - time.monotonic()
+            if entry is not None or stop.is_set or left_s <= 0:
+                return entry
+            await self._wait_for_wake(stop, min(REREAD_S, left_s))
+        return None
+
+    async def _wait_for_wake(self, stop: Stop, timeout_s: float) -> None:
+        waits = [
+            asyncio.ensure_future(one)
+            for one in (self.wake.wait(), stop.wait(), self._runner.wait_sandbox_lost())
+        ]
+        try:
+            await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def _release(self, held: Held, seen: int, *, cause: str = "released") -> bool:
+        """Give the session up: idle, then one more look at the inbox. Return False when it was taken back."""
+        before, hold = held.record, held.hold
+        released = transitions.release(
+            before, hold, position=seen, now_ms=int(time.time() * 1000), cause=cause
+        )
+        await self._committer.write(held, released)
+        if self._runner.sandbox_lost:
+            return True  # a pool-manager finds whatever came in meanwhile
+        entry = await self._truth.next_entry(held.record, seen)
+        if entry is None:
+            return True
+        back = transitions.take_back(held.record, before)
+        try:
+            held.seq = await self._truth.write(back, held.seq)
+        except Conflict:
+            return True  # somebody else woke it
+        except OutcomeUnknown:
+            found = await self._truth.read(back.tenant, back.session, back.pool)
+            if found is None or not is_mine(found[0], hold):
+                return True
+            held.seq = found[1]
+        held.record = back
+        return False
+
+    async def _patiently_payload(self, record: Record) -> bytes:
+        while True:
+            try:
+                payload = await self._truth.payload(record)
+            except (Unavailable, OutcomeUnknown):
+                await self._recheck(record)
+                continue
+            if payload is None:
+                raise StaleEpoch(f"session {record.session}: its payload is gone, so is its record")
+            return payload
+
+    async def _patiently_result_exists(self, record: Record, task: str) -> bool:
+        while True:
+            try:
+                return await self._truth.result_exists(record, task)
+            except (Unavailable, OutcomeUnknown):
+                await self._recheck(record)
+
+    async def _recheck(self, record: Record) -> None:
+        """Wait for a shard that does not answer; the beat loop ends the pod when contact stays away."""
+        log.info("truth.waited_for", session_id=record.session)
+        await asyncio.sleep(RETRY_S)

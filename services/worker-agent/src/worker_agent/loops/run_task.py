@@ -1,0 +1,224 @@
+"""One task, from its bytes to its committed result."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from shared import logs, transitions
+from shared.errors import ErrorInfo, InvalidMessage, ServiceError
+from shared.messages import TaskResult, Timing
+from shared.pools import OnInterrupt
+from shared.record import Record
+from shared.task import Close, Task, decode_task, kind_of
+from worker_agent.core.interrupt import after_interruption, time_left_s
+from worker_agent.core.output import OutputBook
+from worker_agent.core.results import (
+    Attempt,
+    Place,
+    RunEnd,
+    StopCause,
+    Verdict,
+    result_of_run,
+    result_without_run,
+)
+from worker_agent.loops.commit import Committer
+from worker_agent.ports import Held, RunOrder, Sandbox, Truth, Voice
+
+log = logs.get(__name__)
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """A task as it came."""
+
+    task: str
+    body: bytes
+    accepted_ms: int
+    inbox_seq: int | None = None
+    """Stream sequence of its inbox entry; None for the session's first task."""
+
+
+class Running(msgspec.Struct, kw_only=True):
+    """The task that runs now, for whoever wants to cancel it."""
+
+    session: str
+    task: str
+    committed: asyncio.Event
+    status: str | None = None
+    """Status of the committed result."""
+
+
+class Ports(msgspec.Struct, frozen=True, kw_only=True):
+    """What a task runner works with."""
+
+    truth: Truth
+    sandbox: Sandbox
+    voice: Voice
+    committer: Committer
+
+
+class TaskRunner:
+    """Runs a session's tasks one after another."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        place: Place,
+        *,
+        on_interrupt: OnInterrupt,
+        on_change: Callable[[], None],
+    ) -> None:
+        """Run at `place`; `on_change` is called when what the heartbeat should say has changed."""
+        self._ports = ports
+        self._place = place
+        self._on_interrupt = on_interrupt
+        self._on_change = on_change
+        self.running: Running | None = None
+        self.state: Literal["running", "saving", "idle"] = "idle"
+
+    @property
+    def sandbox_lost(self) -> bool:
+        """Whether the sandbox is gone."""
+        return self._ports.sandbox.lost
+
+    async def wait_sandbox_lost(self) -> None:
+        """Return when the sandbox is gone."""
+        await self._ports.sandbox.wait_lost()
+
+    async def run(self, held: Held, work: Work) -> None:
+        """Run the task unless its end is already decided, then commit its one result.
+
+        Raises:
+            StaleEpoch: another owner has the session.
+            OutcomeUnknown: the result could not be committed for too long.
+        """
+        self.running = Running(
+            session=held.record.session, task=work.task, committed=asyncio.Event()
+        )
+        self._set("running")
+        timing = Timing(accepted_ms=work.accepted_ms, claimed_ms=float(held.record.claimed_ms))
+        try:
+            result, then = await self._result(held, work, timing)
+            self._set("saving")
+            record = transitions.complete(
+                held.record, held.hold, inbox_seq=work.inbox_seq, then=then, now_ms=_now_ms()
+            )
+            if await self._ports.committer.commit(held, record, result):
+                self.running.status = result.status
+            log.info(
+                "task.committed",
+                session_id=result.session,
+                task_id=result.task,
+                status=result.status,
+                reason=result.reason,
+                epoch=result.epoch,
+                attempt=result.attempt,
+                run_ms=round(result.timing.finished_ms - result.timing.started_ms, 1),
+            )
+        finally:
+            self.running.committed.set()
+            self.running = None
+            self._set("idle")
+
+    async def stop(self, cause: StopCause, limit: str = "") -> None:
+        """End the user code that runs now, if any."""
+        await self._ports.sandbox.stop(cause, limit)
+
+    def _set(self, state: Literal["running", "saving", "idle"]) -> None:
+        self.state = state
+        self._on_change()
+
+    async def _result(
+        self, held: Held, work: Work, timing: Timing
+    ) -> tuple[TaskResult, Literal["keep", "close"]]:
+        """Return the task's result, and whether the session goes on after it."""
+        record = held.record
+        first = work.inbox_seq is None
+        try:
+            task = decode_task(work.body)
+        except InvalidMessage as exc:
+            await self._bury(record, work, str(exc))
+            attempt = Attempt(task=work.task, kind="", record=record, timing=timing)
+            verdict = Verdict("rejected", "invalid", exc.info())
+            return result_without_run(attempt, self._place, verdict), "close" if first else "keep"
+        then: Literal["keep", "close"] = (
+            "close" if isinstance(task, Close) or (first and not task.keep) else "keep"
+        )
+        attempt = Attempt(task=work.task, kind=kind_of(task), record=record, timing=timing)
+        verdict_or_run = self._decided(record, work, task)
+        if isinstance(verdict_or_run, Verdict):
+            return result_without_run(attempt, self._place, verdict_or_run), then
+        return await self._run(attempt, task, work), then
+
+    def _decided(self, record: Record, work: Work, task: Task) -> Verdict | Literal["run"]:
+        if time_left_s(work.accepted_ms, task.deadline_s, _now_ms()) <= 0:
+            return Verdict(
+                "expired",
+                "deadline",
+                ErrorInfo(code="deadline", message="deadline_s passed before the task was run"),
+            )
+        return after_interruption(record, task.on_interrupt, self._on_interrupt)
+
+    async def _run(self, attempt: Attempt, task: Task, work: Work) -> TaskResult:
+        record, book, started = attempt.record, OutputBook(), [0.0]
+        voice = self._ports.voice
+        await self._tell_recovery(record, work.task)
+
+        async def on_started(at_ms: float) -> None:
+            started[0] = at_ms
+            await voice.event(record, work.task, "started", at_ms=at_ms)
+
+        async def on_output(stream: Literal["stdout", "stderr"], data: bytes) -> None:
+            piece, capped = book.add(stream, data)
+            if piece is not None:
+                await voice.output(record, work.task, piece)
+            if capped:
+                await voice.event(record, work.task, "truncated", detail=f"offset {book.offset}")
+
+        order = RunOrder(
+            task=task,
+            env={
+                **task.env,
+                "AGENT_SANDBOX_SESSION": record.session,
+                "AGENT_SANDBOX_TASK": work.task,
+                # The same for every attempt: what the task does outside may be done once by this key.
+                "AGENT_SANDBOX_IDEMPOTENCY_KEY": f"{record.session}/{work.task}",
+            },
+            timeout_s=task.timeout_s,
+            deadline_left_s=time_left_s(work.accepted_ms, task.deadline_s, _now_ms()),
+            on_started=on_started,
+            on_output=on_output,
+        )
+        end: RunEnd = await self._ports.sandbox.run(order)
+        timing = msgspec.structs.replace(
+            attempt.timing, started_ms=started[0], finished_ms=time.time() * 1000
+        )
+        return result_of_run(
+            msgspec.structs.replace(attempt, timing=timing), self._place, end, book
+        )
+
+    async def _tell_recovery(self, record: Record, task: str) -> None:
+        """Tell the client that the session goes on after a loss, and what was lost."""
+        if record.interruptions:
+            interruption = msgspec.structs.replace(record.interruptions[-1], recovered_ms=_now_ms())
+            await self._ports.voice.event(
+                record, task, "recovered", interruption=interruption, workspace_lost=record.lost
+            )
+        elif record.lost is not None:
+            await self._ports.voice.event(
+                record, task, "workspace_lost", workspace_lost=record.lost
+            )
+
+    async def _bury(self, record: Record, work: Work, reason: str) -> None:
+        try:
+            await self._ports.truth.bury(record, work.task, work.body, reason)
+        except ServiceError as exc:
+            log.warning("dead_letter.failed", session_id=record.session, error=exc.code)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

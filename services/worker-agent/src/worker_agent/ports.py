@@ -1,0 +1,205 @@
+"""What the worker's loops need from outside. `adapters` implements these, `app` joins them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from shared.messages import TaskResult, WorkerBeat
+from shared.record import Hold, Record
+from worker_agent.core.lanes import Lane
+from worker_agent.core.output import Piece, StreamName
+from worker_agent.core.results import RunEnd, StopCause
+
+
+class Held(msgspec.Struct, kw_only=True):
+    """A session that this worker owns: the record as last written or read, and its stream sequence."""
+
+    record: Record
+    seq: int
+    payload: bytes | None = None
+    """The first task's body, where it came with the claim."""
+
+    @property
+    def hold(self) -> Hold:
+        """What the owner believes."""
+        return Hold(self.record.owner or "", self.record.epoch)
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One inbox entry."""
+
+    task: str
+    seq: int
+    body: bytes
+    accepted_ms: int
+    message_id: str | None = None
+
+
+class Delivery(Protocol):
+    """A message pulled from a lane."""
+
+    subject: str
+    data: bytes
+    stream_seq: int
+    time_ms: int
+
+    @property
+    def token(self) -> str | None:
+        """Session that the message asks a worker for; None for a plain task message."""
+        ...
+
+    @property
+    def message_id(self) -> str | None:
+        """The publisher's id of the message."""
+        ...
+
+    async def ack(self) -> None:
+        """Take it off the queue."""
+        ...
+
+    async def give_back(self, delay_s: float) -> None:
+        """Let another worker have it after `delay_s` seconds."""
+        ...
+
+
+class Lanes(Protocol):
+    """The queue as an idle worker sees it."""
+
+    async def listen(self, on_bell: Callable[[Lane], None]) -> None:
+        """Join the group that hears the pool's bells."""
+        ...
+
+    async def leave(self) -> None:
+        """Leave the group; bells heard after that are passed on."""
+        ...
+
+    async def ring(self, lane: Lane) -> None:
+        """Pass a bell on to another idle worker."""
+        ...
+
+    async def pull(self, lane: Lane) -> Delivery | None:
+        """Ask a lane for one message.
+
+        Raises:
+            Unavailable: the lane's shard does not answer.
+        """
+        ...
+
+
+class Truth(Protocol):
+    """Records, results and inboxes.
+
+    Writes are tried once and raise Conflict (surely not done, somebody else wrote), Unavailable (surely not done) or
+    OutcomeUnknown (may have been done). Reads come from the leader and raise Unavailable.
+    """
+
+    async def create(self, record: Record, payload: bytes) -> int:
+        """Create record and payload in one batch; return the record's sequence."""
+        ...
+
+    async def read(self, tenant: str, session: str, pool: str) -> tuple[Record, int] | None:
+        """Return the record and its sequence."""
+        ...
+
+    async def write(self, record: Record, expected_seq: int) -> int:
+        """Write the record by compare-and-set; return its new sequence."""
+        ...
+
+    async def commit(self, record: Record, expected_seq: int, result: TaskResult) -> int:
+        """Write result and record in one batch, the result only if there is none; return the record's sequence."""
+        ...
+
+    async def payload(self, record: Record) -> bytes | None:
+        """Return the first task's body."""
+        ...
+
+    async def result_exists(self, record: Record, task: str) -> bool:
+        """Return whether the task has its result."""
+        ...
+
+    async def next_entry(self, record: Record, after_seq: int) -> Entry | None:
+        """Return the inbox entry that follows stream sequence `after_seq`."""
+        ...
+
+    async def bury(self, record: Record, task: str, body: bytes, reason: str) -> None:
+        """Keep a message that cannot become a task as a dead letter."""
+        ...
+
+
+class Contact(Protocol):
+    """The worker's connection, as its heartbeat and its fence see it."""
+
+    def age_s(self) -> float:
+        """Seconds since the last proof of contact, by the worker's own monotonic clock."""
+        ...
+
+    async def probe(self) -> bool:
+        """Ask for a proof of contact now; return whether it came."""
+        ...
+
+    async def beat(self, beat: WorkerBeat) -> None:
+        """Send a heartbeat.
+
+        Raises:
+            Unavailable: not connected.
+        """
+        ...
+
+
+class Voice(Protocol):
+    """What the worker tells while a task runs: best effort, never waits long, never fails."""
+
+    async def output(self, record: Record, task: str, piece: Piece) -> None:
+        """Publish a piece of output."""
+        ...
+
+    async def event(self, record: Record, task: str, name: str, **details: Any) -> None:
+        """Publish an event: `started`, `recovered`, `truncated`."""
+        ...
+
+
+class Sandbox(Protocol):
+    """The confined half of the pod."""
+
+    lost: bool
+    """The sandbox is gone."""
+
+    async def run(self, order: RunOrder) -> RunEnd:
+        """Do what a task asks; returns how it ended, also when `stop` ended it. Never raises for what user code does."""
+        ...
+
+    async def stop(self, cause: StopCause, limit: str = "") -> None:
+        """End the user code that runs now, if any: first politely, then by force."""
+        ...
+
+    async def wait_lost(self) -> None:
+        """Return when the sandbox is gone."""
+        ...
+
+    async def freeze(self) -> None:
+        """Stop user code without ending it."""
+        ...
+
+    async def thaw(self) -> None:
+        """Let user code go on."""
+        ...
+
+    async def close(self) -> None:
+        """End the sandbox."""
+        ...
+
+
+class RunOrder(msgspec.Struct, kw_only=True):
+    """One attempt for the sandbox."""
+
+    task: Any
+    """A decoded `shared.task.Task`."""
+    env: dict[str, str]
+    timeout_s: float
+    deadline_left_s: float
+    on_started: Callable[[float], Awaitable[None]]
+    """Called with the wall clock (ms) at which the first instruction of user code ran."""
+    on_output: Callable[[StreamName, bytes], Awaitable[None]]

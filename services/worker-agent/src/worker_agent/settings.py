@@ -1,0 +1,29 @@
+"""Settings of one worker."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from shared.pools import OnInterrupt
+
+
+class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a worker must know before it connects. Filled from the pod's spec (`WORKER_…`)."""
+
+    idle_release_s: Annotated[float, Meta(gt=0)] = 600.0
+    """Seconds that an idle session keeps its pod."""
+    on_interrupt: OnInterrupt = "rerun"
+    """The pool's rule for tasks whose worker died."""
+    batch_first_every: Annotated[int, Meta(ge=2)] = 10
+    """Once in so many times `batch` is asked first."""
+    fence_s: Annotated[float, Meta(gt=1)] = 4.0
+    """T_fence: without contact for this long less `fence_margin_s`, user code is frozen."""
+    fence_margin_s: Annotated[float, Meta(gt=0)] = 1.0
+    give_up_s: Annotated[float, Meta(gt=0)] = 300.0
+    """Frozen or unable to commit for so long, the worker ends its pod."""
+    beat_bound_s: Annotated[float, Meta(gt=0)] = 0.25
+    beat_warm_s: Annotated[float, Meta(gt=0)] = 2.0
+    log_level: str = "info"

@@ -1,0 +1,199 @@
+"""Decisions of the worker."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared import transitions
+from shared.errors import ErrorInfo
+from shared.ids import home
+from shared.record import Death, Hold, Origin, Record
+from worker_agent.core import claims, lanes
+from worker_agent.core.interrupt import after_interruption, time_left_s
+from worker_agent.core.output import OutputBook, Piece
+from worker_agent.core.results import RunEnd, Verdict, judge
+
+ORIGIN = Origin(
+    session="session-1", tenant="acme", pool="default", lane="interactive", accepted_ms=1_000
+)
+CREATED = transitions.create(ORIGIN, owner="w1", node="n1", now_ms=2_000)
+REVOKED = transitions.revoke(
+    CREATED, death=Death(cause="process_exit", process_died=True), now_ms=3_000
+)
+
+
+class TestJudge:
+    """How a run ended, told apart."""
+
+    @pytest.mark.parametrize(
+        ("end", "status", "reason"),
+        [
+            (RunEnd(exit_code=0), "ok", None),
+            (RunEnd(exit_code=3), "failed", "exit_code"),
+            (RunEnd(signal=11), "failed", "signal"),
+            (RunEnd(signal=9, oom=True), "failed", "oom"),
+            (RunEnd(exit_code=137, oom=True), "failed", "oom"),
+            (RunEnd(exit_code=0, oom=True), "ok", None),
+            (RunEnd(lost=True), "failed", "sandbox_lost"),
+            (RunEnd(lost=True, oom=True), "failed", "oom"),
+            (RunEnd(signal=9, stopped="timeout"), "failed", "timeout"),
+            (RunEnd(exit_code=0, stopped="deadline"), "expired", "deadline"),
+            (RunEnd(signal=9, stopped="cancel"), "cancelled", "requested"),
+            (RunEnd(signal=9, stopped="limit", limit="disk_mib: more than 5"), "failed", "limit"),
+            (RunEnd(failure=ErrorInfo(code="exec_not_found", message="x")), "failed", "exec"),
+            (RunEnd(failure=ErrorInfo(code="disk_full", message="x")), "failed", "file"),
+        ],
+    )
+    def test_the_cause_comes_before_its_symptom(
+        self, end: RunEnd, status: str, reason: str | None
+    ) -> None:
+        """A timeout that kills is a timeout, not a signal."""
+        verdict = judge(end)
+
+        assert (verdict.status, verdict.reason) == (status, reason)
+
+    def test_a_limit_is_named(self) -> None:
+        """The message says which limit was passed."""
+        verdict = judge(RunEnd(stopped="limit", limit="pids: 80 processes, at most 64"))
+
+        assert verdict.error is not None
+        assert (
+            verdict.error.message == "the sandbox passed its limit: pids: 80 processes, at most 64"
+        )
+
+
+class TestOutputBook:
+    """Offsets, caps and tails."""
+
+    def test_offsets_count_both_streams_together(self) -> None:
+        """A client can tell a gap, whichever stream wrote."""
+        book = OutputBook()
+
+        assert book.add("stdout", b"abc") == (Piece(0, "stdout", b"abc"), False)
+        assert book.add("stderr", b"de") == (Piece(3, "stderr", b"de"), False)
+        assert book.offset == 5
+
+    def test_the_cap_cuts_once_and_is_marked_once(self) -> None:
+        """What is over the cap is dropped from the stream, not from the count or the tail."""
+        book = OutputBook(publish_bytes_max=4, keep_bytes=3)
+
+        assert book.add("stdout", b"abcdef") == (Piece(0, "stdout", b"abcd"), True)
+        assert book.add("stdout", b"gh") == (None, False)
+        assert book.stdout().text == "fgh"
+        assert (book.stdout().size, book.stdout().truncated) == (8, True)
+
+    @given(st.lists(st.binary(max_size=40), max_size=40), st.integers(1, 50))
+    def test_the_tail_is_the_end_of_all_that_was_written(
+        self, pieces: list[bytes], keep: int
+    ) -> None:
+        """However it was cut into pieces."""
+        book = OutputBook(keep_bytes=keep)
+        for piece in pieces:
+            book.add("stdout", piece)
+        whole = b"".join(pieces)
+
+        kept = book.stdout()
+        assert kept.size == len(whole)
+        assert kept.truncated == (len(whole) > keep)
+        assert kept.text == whole[-keep:].decode("utf-8", "replace")
+
+
+class TestLanes:
+    """Order of lanes."""
+
+    def test_recovery_comes_first_batch_last(self) -> None:
+        """As a rule."""
+        hints = [("batch", 0), ("interactive", 2), ("recovery", 1)]
+
+        assert lanes.order(hints, draw=0.5, batch_first_every=10) == (
+            ("recovery", 1),
+            ("interactive", 2),
+            ("batch", 0),
+        )
+
+    def test_batch_comes_first_once_in_k(self) -> None:
+        """So that it never starves."""
+        hints = [("interactive", 2), ("batch", 0)]
+
+        assert lanes.order(hints, draw=0.099, batch_first_every=10)[0] == ("batch", 0)
+        assert lanes.order(hints, draw=0.1, batch_first_every=10)[0] == ("interactive", 2)
+
+    def test_unknown_lanes_are_ignored(self) -> None:
+        """Hints are hints."""
+        assert lanes.order([("x", 0), ("batch", 9)], draw=0.5, batch_first_every=2) == ()
+
+
+class TestClaims:
+    """What the answer to a claim means."""
+
+    def record(self, **changes: object) -> Record:
+        """A created record with changes."""
+        return msgspec.structs.replace(CREATED, **changes)
+
+    def test_an_unanswered_create_that_landed_is_won(self) -> None:
+        """Owner and epoch decide."""
+        assert claims.after_read(CREATED, Hold("w1", 1), creating=True) == "won"
+
+    def test_an_unanswered_create_that_did_not_land_is_given_back(self) -> None:
+        """Never waited for."""
+        assert claims.after_read(None, Hold("w1", 1), creating=True) == "give_back"
+
+    def test_a_token_without_a_record_is_dropped(self) -> None:
+        """A client's invention."""
+        assert claims.after_read(None, Hold("w1", 1), creating=False) == "drop"
+
+    def test_a_queued_record_is_claimed_and_any_other_dropped(self) -> None:
+        """The record is the truth, the message a hint."""
+        assert claims.after_read(REVOKED, Hold("w2", 1), creating=False) == "claim"
+        assert claims.after_read(CREATED, Hold("w2", 1), creating=False) == "drop"
+        assert (
+            claims.after_read(self.record(state="closed"), Hold("w2", 1), creating=False) == "drop"
+        )
+
+    def test_tenant_pool_and_class_come_from_the_subject(self) -> None:
+        """Never from the body."""
+        request = claims.read_request(
+            "q.1.acme.default.batch", "task-0001", stream_seq=7, time_ms=5
+        )
+
+        assert request.origin == Origin(
+            session="task-0001", tenant="acme", pool="default", lane="batch", accepted_ms=5
+        )
+
+    @pytest.mark.parametrize("bad", [None, "a b", "x", "a.b.c.d.e.f", "*" * 10])
+    def test_without_a_usable_id_every_redelivery_yields_the_same(self, bad: str | None) -> None:
+        """And its home is the queue's own shard."""
+        first = claims.read_request("q.2.acme.default.batch", bad, stream_seq=1_700_000, time_ms=5)
+        again = claims.read_request("q.2.acme.default.batch", bad, stream_seq=1_700_000, time_ms=5)
+
+        assert first == again
+        assert home(first.task) == 2
+        assert first.bad_id == bad
+
+
+class TestInterruption:
+    """on_interrupt."""
+
+    def test_a_task_is_run_again_by_default(self) -> None:
+        """From the last committed workspace."""
+        assert after_interruption(REVOKED, None, "rerun") == "run"
+
+    def test_a_task_that_must_not_run_twice_ends_as_interrupted(self) -> None:
+        """It may have happened in part, and says so."""
+        verdict = after_interruption(REVOKED, "fail", "rerun")
+
+        assert isinstance(verdict, Verdict)
+        assert (verdict.status, verdict.reason) == ("interrupted", "worker_lost")
+        assert verdict.error is not None
+        assert not verdict.error.definite
+
+    def test_the_first_attempt_runs_whatever_is_wanted(self) -> None:
+        """Nothing was interrupted."""
+        assert after_interruption(CREATED, "fail", "fail") == "run"
+
+    def test_deadlines_count_from_acceptance(self) -> None:
+        """By the servers' clock."""
+        assert time_left_s(10_000, 5.0, 12_000) == 3.0
