@@ -186,6 +186,11 @@ def node_heartbeat(node: str = "*") -> str:
     return f"hbn.{node}"
 
 
+def manager_heartbeat(manager: str = "*") -> str:
+    """A pool-manager says to the others that it lives (core NATS)."""
+    return f"hbm.{manager}"
+
+
 def gone(pool: str, pod: str = "*") -> str:
     """A node says: all processes of this pod are gone."""
     return f"gone.{pool}.{pod}"

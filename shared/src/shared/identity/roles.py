@@ -121,6 +121,7 @@ def pool_manager(name: str) -> Permissions:
             "dlq.>",
             "bell.>",
             "node.>",
+            subjects.manager_heartbeat(name),
             "ctl.*",
             *_each(
                 "$JS.API.STREAM.MSG.GET", (*_STATES, *_INBOXES, *_QUEUES, subjects.POOLS_STREAM)
@@ -133,7 +134,10 @@ def pool_manager(name: str) -> Permissions:
             "$JS.API.CONSUMER.LEADER.STEPDOWN.*.*",
             # Ended records and results after their time, inbox entries that are done, expired queue messages.
             *_each("$JS.API.STREAM.PURGE", _STATES + _INBOXES),
-            *_each("$JS.API.STREAM.MSG.DELETE", _STATES + _INBOXES + _QUEUES),
+            *_each(
+                "$JS.API.STREAM.MSG.DELETE",
+                (*_STATES, *_INBOXES, *_QUEUES, subjects.POOLS_STREAM),
+            ),
         ),
         (
             _inbox(name),
@@ -143,7 +147,9 @@ def pool_manager(name: str) -> Permissions:
                 "slots.>",
                 "hb.>",
                 "hbn.>",
+                "hbm.>",
                 "gone.>",
+                "bell.>",
                 "wake.>",
                 "cancel.>",
                 "ask.>",

@@ -1,0 +1,50 @@
+"""Settings of a pool-manager, from variables that start with `POOL_`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+PREFIX = "POOL_"
+
+Seconds = Annotated[float, Meta(gt=0, le=24 * 3600)]
+
+
+class PoolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a pool-manager must know."""
+
+    nats_servers: Annotated[tuple[str, ...], Meta(min_length=1)]
+    """Addresses of the NATS servers; workers are given the same."""
+    credential_file: str
+    """Credential of this pool-manager (role `pool_manager` of the same `name`)."""
+    signer_file: str
+    """JSON of `shared.identity.Signer` (account and signing seed): mints the workers' credentials."""
+    pools_file: str
+    """Pool declarations, TOML."""
+    name: Annotated[str, Meta(pattern="^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$")]
+    """This replica's name among the pool-managers."""
+    system_credential_file: str | None = None
+    """Credential in the servers' own account: hears disconnects, which finds crashes of workers sooner."""
+    ready_file: str | None = None
+    """A file that exists while the pool-manager works."""
+    log_level: str = "info"
+    drain_s: Seconds = 5.0
+    """Longest orderly end after SIGTERM."""
+    connect_s: Seconds = 30.0
+    """How long the servers may take to answer at the start."""
+    worker_valid_s: Annotated[float, Meta(gt=60)] | None = None
+    """Seconds for which a worker's credential is valid; absent: for ever."""
+    start_s: Seconds = 10.0
+    """A pod that was not heard for so long after its start is replaced."""
+    spare_s: Seconds = 10.0
+    """A warm pod that no slot wants (any more) is ended after so long."""
+    suspect_s: Seconds = 1.5
+    """T_suspect: a bound worker that was silent for so long gets no trust; one that does not name its session in that
+    time loses it."""
+    fence_s: Seconds = 4.0
+    """T_fence: a bound worker that was silent for so long has its epoch revoked."""
+    disconnect_s: Seconds = 0.3
+    """A worker that dropped its connection and is not heard again for so long has its epoch revoked."""
+    worker_log_level: str = "info"
