@@ -78,7 +78,10 @@ class Death(msgspec.Struct, frozen=True, kw_only=True):
 
     cause: str
     process_died: bool
-    """The worker process died while its node lived: counts towards poison."""
+    """The worker process died while its node lived: counts towards poison, if it died in a task."""
+    in_task: bool = True
+    """False only where no task can have been touched: the process is gone, and the inbox, read *after* that, held
+    nothing beyond `position` without a result. Such a death is held against no task."""
     silent_ms: int | None = None
 
 

@@ -5,7 +5,7 @@ and returns the record to write; the caller writes it under the sequence it read
 raises, so that no caller can write it. Nothing here knows time, NATS or randomness: `now_ms` is an argument.
 
     (none) --create--> running --complete--> running | closed
-    queued --claim--> running --release--> idle --wake--> queued,  idle --take_back--> running
+    queued --claim--> running --release--> idle --wake--> queued;  idle --take_back--> running
     running | rescuing --revoke--> queued (epoch + 1) | poison
     queued --rescue--> rescuing --rescued--> queued
     running --postpone--> waiting --wake--> queued
@@ -19,20 +19,21 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
+from msgspec.structs import replace
 
 from shared import limits
 from shared.errors import Conflict, StaleEpoch
 from shared.messages import Interruption, WorkspaceLost
-from shared.record import Death, EndState, Hold, Origin, Record, is_mine
+from shared.record import Death, EndState, Hold, Origin, Record, State, is_mine
 
 
-def _check_mine(record: Record, hold: Hold) -> None:
+def _check_mine(record: Record, hold: Hold, act: str, state: State = "running") -> None:
     if not is_mine(record, hold):
         raise StaleEpoch(
             f"session {record.session}: {hold.owner} acted under epoch {hold.epoch}, "
             f"the record is {record.state} of {record.owner} at epoch {record.epoch}"
         )
+    _check_state(record, act, state)
 
 
 def _check_state(record: Record, act: str, *allowed: str) -> None:
@@ -42,26 +43,27 @@ def _check_state(record: Record, act: str, *allowed: str) -> None:
         )
 
 
+def _unborn(origin: Origin, state: State) -> Record:
+    return Record(
+        session=origin.session,
+        tenant=origin.tenant,
+        pool=origin.pool,
+        state=state,
+        lane=origin.lane,
+        client_lane=origin.lane,
+        keep=False,
+        accepted_ms=origin.accepted_ms,
+    )
+
+
 def create(origin: Origin, *, owner: str, node: str, now_ms: int) -> Record:
     """Return the record of a session that its puller creates and owns at once (expected sequence 0).
 
     `keep` is unknown until the payload is read, which happens after the create, so that a payload that kills its
     reader counts as a death. A one-shot is closed by `complete`.
     """
-    return Record(
-        session=origin.session,
-        tenant=origin.tenant,
-        pool=origin.pool,
-        state="running",
-        lane=origin.lane,
-        client_lane=origin.lane,
-        keep=False,
-        accepted_ms=origin.accepted_ms,
-        epoch=1,
-        owner=owner,
-        node=node,
-        claimed_ms=now_ms,
-        attempt=1,
+    return replace(
+        _unborn(origin, "running"), epoch=1, owner=owner, node=node, claimed_ms=now_ms, attempt=1
     )
 
 
@@ -72,7 +74,7 @@ def claim(record: Record, *, owner: str, node: str, now_ms: int) -> Record:
         Conflict: nobody may claim it now (owned, idle or ended).
     """
     _check_state(record, "claim", "queued")
-    return msgspec.structs.replace(
+    return replace(
         record,
         state="running",
         owner=owner,
@@ -102,16 +104,17 @@ def complete(
 
     Raises:
         StaleEpoch: somebody else owns the session now.
-        Conflict: the task has its result already.
+        Conflict: the task has its result already, or its turn has not come.
     """
-    _check_mine(record, hold)
-    if inbox_seq is None and record.first_done:
-        raise Conflict(f"session {record.session}: its first task has a result already")
+    _check_mine(record, hold, "complete")
+    if (inbox_seq is None) == record.first_done:
+        which = "a result already" if record.first_done else "no result yet"
+        raise Conflict(f"session {record.session}: its first task has {which}")
     if inbox_seq is not None and inbox_seq <= record.position:
         raise Conflict(
             f"session {record.session}: inbox entry {inbox_seq} is at or below position {record.position}"
         )
-    done = msgspec.structs.replace(
+    done = replace(
         record,
         first_done=True,
         keep=record.keep or then == "keep",
@@ -125,7 +128,7 @@ def complete(
     )
     if then == "keep":
         return done
-    return msgspec.structs.replace(
+    return replace(
         done, state="closed", owner=None, node=None, ended_ms=now_ms, end_reason="closed"
     )
 
@@ -133,11 +136,15 @@ def complete(
 def skip(record: Record, hold: Hold, *, position: int) -> Record:
     """Return the record with `position` moved past entries that the owner has seen to have a result.
 
+    That is progress: what befell the tasks behind it is not held against the next one.
+
     Raises:
         StaleEpoch: somebody else owns the session now.
     """
-    _check_mine(record, hold)
-    return msgspec.structs.replace(record, position=max(record.position, position))
+    _check_mine(record, hold, "skip")
+    if position <= record.position:
+        return record
+    return replace(record, position=position, deaths=0, attempt=1, interruptions=())
 
 
 def release(
@@ -153,9 +160,7 @@ def release(
     """
     kept = skip(record, hold, position=position)
     return _without_workspace(
-        msgspec.structs.replace(
-            kept, state="idle", owner=None, node=None, attempt=0, lane=record.client_lane
-        ),
+        replace(kept, state="idle", owner=None, node=None, attempt=0, lane=record.client_lane),
         cause=cause,
         now_ms=now_ms,
     )
@@ -174,7 +179,8 @@ def take_back(released: Record, before: Record) -> Record:
         raise Conflict(
             f"session {released.session}: epoch moved from {before.epoch} to {released.epoch}"
         )
-    return msgspec.structs.replace(before, position=released.position)
+    hold = Hold(before.owner or "", before.epoch)
+    return skip(before, hold, position=released.position)
 
 
 def wake(record: Record, *, lane: str) -> Record:
@@ -184,31 +190,42 @@ def wake(record: Record, *, lane: str) -> Record:
         Conflict: it is owned, queued or ended.
     """
     _check_state(record, "wake", "idle", "waiting")
-    return msgspec.structs.replace(record, state="queued", lane=lane, wake_at_ms=0)
+    return replace(record, state="queued", lane=lane, wake_at_ms=0)
 
 
-def postpone(record: Record, hold: Hold, *, until_ms: int) -> Record:
-    """Return the record of a task that is tried again later.
+def postpone(record: Record, hold: Hold, *, until_ms: int, now_ms: int) -> Record:
+    """Return the record of a task that is tried again later. The workspace goes with the pod.
 
     Raises:
         StaleEpoch: somebody else owns the session now.
     """
-    _check_mine(record, hold)
-    return msgspec.structs.replace(
-        record, state="waiting", owner=None, node=None, wake_at_ms=until_ms
-    )
+    _check_mine(record, hold, "postpone")
+    waiting = replace(record, state="waiting", owner=None, node=None, wake_at_ms=until_ms)
+    return _without_workspace(waiting, cause="postponed", now_ms=now_ms)
 
 
 def revoke(record: Record, *, death: Death, now_ms: int) -> Record:
     """Return the record after its owner was given up: from this write on the zombie's writes fail.
 
     The epoch grows, the session waits in `recovery`. After `limits.DEATHS_MAX` deaths of the worker process in the
-    same task the session is poison; the caller writes the task's result in the same batch.
+    same task the session is poison; the caller writes the task's result in the same batch. In a rescue no task runs.
 
     Raises:
         Conflict: nobody owns it.
     """
     _check_state(record, "revoke", "running", "rescuing")
+    revoked = replace(
+        _without_workspace(record, cause=death.cause, now_ms=now_ms),
+        state="queued",
+        owner=None,
+        node=None,
+        epoch=record.epoch + 1,
+        lane="recovery",
+    )
+    if record.state == "rescuing":
+        return revoked
+    if not death.in_task:
+        return replace(revoked, deaths=0, interruptions=())
     interruption = Interruption(
         cause=death.cause,
         epoch=record.epoch,
@@ -216,31 +233,25 @@ def revoke(record: Record, *, death: Death, now_ms: int) -> Record:
         revoked_ms=now_ms,
         silent_ms=death.silent_ms,
     )
-    rescue = record.state == "rescuing"
-    revoked = msgspec.structs.replace(
-        record,
-        state="queued",
-        owner=None,
-        node=None,
-        epoch=record.epoch + 1,
-        lane="recovery",
-        deaths=record.deaths + (1 if death.process_died and not rescue else 0),
+    revoked = replace(
+        revoked,
+        deaths=record.deaths + death.process_died,
         interruptions=(*record.interruptions, interruption)[-limits.INTERRUPTIONS_KEPT :],
     )
-    revoked = _without_workspace(revoked, cause=death.cause, now_ms=now_ms)
-    if revoked.deaths >= limits.DEATHS_MAX:
-        return msgspec.structs.replace(
-            revoked, state="poison", ended_ms=now_ms, end_reason="deaths"
-        )
-    return revoked
+    if revoked.deaths < limits.DEATHS_MAX:
+        return revoked
+    return replace(revoked, state="poison", ended_ms=now_ms, end_reason="deaths")
 
 
 def _without_workspace(record: Record, *, cause: str, now_ms: int) -> Record:
-    """Say that the workspace is gone, if anything was in it: a session that did nothing yet has lost nothing."""
-    if not record.first_done:
+    """Say that the workspace is gone, if anything was in it.
+
+    A session that did nothing yet has lost nothing, nor has one that did nothing since a loss that nobody was told.
+    """
+    if not record.first_done or record.lost is not None:
         return record
     loss = WorkspaceLost(cause=cause, epoch=record.epoch, at_ms=now_ms)
-    return msgspec.structs.replace(record, lost=loss, last_loss=loss, losses=record.losses + 1)
+    return replace(record, lost=loss, last_loss=loss, losses=record.losses + 1)
 
 
 def rescue(record: Record, *, owner: str, now_ms: int) -> Record:
@@ -250,9 +261,7 @@ def rescue(record: Record, *, owner: str, now_ms: int) -> Record:
         Conflict: the session is not waiting for a worker.
     """
     _check_state(record, "rescue", "queued")
-    return msgspec.structs.replace(
-        record, state="rescuing", owner=owner, epoch=record.epoch + 1, claimed_ms=now_ms
-    )
+    return replace(record, state="rescuing", owner=owner, epoch=record.epoch + 1, claimed_ms=now_ms)
 
 
 def rescued(record: Record, hold: Hold) -> Record:
@@ -261,8 +270,8 @@ def rescued(record: Record, hold: Hold) -> Record:
     Raises:
         StaleEpoch: the rescue took too long and was revoked.
     """
-    _check_mine(record, hold)
-    return msgspec.structs.replace(record, state="queued", owner=None, node=None)
+    _check_mine(record, hold, "rescued", "rescuing")
+    return replace(record, state="queued", owner=None, node=None)
 
 
 def end(record: Record, *, state: EndState, reason: str, now_ms: int) -> Record:
@@ -274,7 +283,7 @@ def end(record: Record, *, state: EndState, reason: str, now_ms: int) -> Record:
         Conflict: it has ended already, or a worker runs it.
     """
     _check_state(record, state, "queued", "waiting", "rescuing", "forking", "idle")
-    return msgspec.structs.replace(
+    return replace(
         record,
         state=state,
         owner=None,
@@ -287,15 +296,4 @@ def end(record: Record, *, state: EndState, reason: str, now_ms: int) -> Record:
 
 def ended_unborn(origin: Origin, *, state: EndState, reason: str, now_ms: int) -> Record:
     """Return the record of a session that ends before anybody created it (expected sequence 0)."""
-    return Record(
-        session=origin.session,
-        tenant=origin.tenant,
-        pool=origin.pool,
-        state=state,
-        lane=origin.lane,
-        client_lane=origin.lane,
-        keep=False,
-        accepted_ms=origin.accepted_ms,
-        ended_ms=now_ms,
-        end_reason=reason,
-    )
+    return replace(_unborn(origin, state), ended_ms=now_ms, end_reason=reason)
