@@ -1,1 +1,10 @@
-"""The confined half of a worker: runs user code. Stands on the standard library alone."""
+"""The program inside the sandbox: runs what the sidecar asks for, and trusts nobody's file descriptors but its own.
+
+Reading order: `protocol` (the words on the wire) < `channel` (frames over one descriptor) < `tasks` (one task's output and
+end) < `command`, `interpreter` + `notebook`, `files` (what a task can be) < `loop` (the one loop that joins them).
+Standard library only: every idle sandbox pays for each import.
+"""
+
+from sandbox_runner.loop import main
+
+__all__ = ["main"]

@@ -1,0 +1,93 @@
+"""All user processes at once: to stop them, let them go on, kill them."""
+
+import os
+from contextlib import suppress
+
+_ROUNDS_MAX = 64
+
+
+def signal_everyone(number: int, *, bounded: bool) -> None:
+    """Sends a signal to every process below the runner.
+
+    Args:
+        number: The signal.
+        bounded: Whether kill(-1) reaches nobody else: the runner is pid 1 of a pid namespace, or in a signal scope of its
+            own. The kernel then does it in one step that no fork can slip through.
+    """
+    if not bounded:
+        _walk(number)
+        return
+    with suppress(ProcessLookupError, PermissionError):  # there's nobody
+        os.kill(-1, number)
+
+
+def _walk(number: int) -> None:
+    """Without a border in the kernel: read who is there, again and again until nobody new turns up."""
+    told: set[int] = set()
+    for _ in range(_ROUNDS_MAX):
+        new = _descendants(os.getpid()) - told
+        if not new:
+            return
+        for pid in new:
+            try:
+                os.kill(pid, number)
+            except (ProcessLookupError, PermissionError):
+                continue
+        told |= new
+
+
+def _descendants(root: int) -> set[int]:
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            if fields[0] != b"Z":
+                children.setdefault(int(fields[1]), []).append(int(name))
+    found: set[int] = set()
+    todo = [root]
+    while todo:
+        for pid in children.get(todo.pop(), ()):
+            found.add(pid)
+            todo.append(pid)
+    return found
+
+
+def reap() -> list[tuple[int, int]]:
+    """Collects every child that has ended, orphans of user code among them.
+
+    Returns:
+        Pairs of process id and wait status.
+    """
+    ended: list[tuple[int, int]] = []
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return ended
+        if pid == 0:
+            return ended
+        ended.append((pid, status))
+
+
+def any_child() -> bool:
+    """Whether this process has children, ended or not."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def outcome(status: int) -> tuple[int | None, int | None]:
+    """Tells an exit code from a signal.
+
+    Returns:
+        Exit code and None, or None and signal number.
+    """
+    if os.WIFSIGNALED(status):
+        return None, os.WTERMSIG(status)
+    return os.waitstatus_to_exitcode(status), None

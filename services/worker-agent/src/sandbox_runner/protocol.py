@@ -1,0 +1,179 @@
+"""The words between sidecar and runner: frames, kinds and bounds. Both ends use this module; neither trusts the other.
+
+A frame is a big-endian payload length (4 bytes), a kind (1 byte) and the payload. Control payloads are JSON objects, data
+payloads raw bytes. Data to the sidecar flows under a credit window: each frame costs its payload and `FRAME_COST_BYTES`, and
+the runner never has more than `WINDOW_BYTES` out that the sidecar has not acknowledged (`ACK_OUTPUT`, `ACK_DATA`: a sum of
+costs, 4 bytes; one window for each task's output, one for each file operation). So a slow reader never blocks the control
+frames behind its data, and neither end ever holds more than a window.
+
+To the runner (JSON fields; `?` = may be left out):
+
+    RUN      task, kind "command" | "python", argv | shell | code, env?, cwd?
+    SIGNAL   task, signal             to the task's process group
+    WRITE    op, path, mode?          then DATA frames and END
+    READ     op, path, offset?, limit?
+    LIST     op, path, limit?
+    REMOVE   op, path, recursive?
+    END      op, abort?               ends the DATA of a WRITE; with abort, gives up any file operation
+    FREEZE   op                       stops every user process; answered by DONE
+    THAW     op                       lets them go on; answered by DONE
+    BYE      (empty)                  kill everything and exit
+
+To the sidecar:
+
+    HELLO    version, pid, python
+    STARTED  task, at_ns              CLOCK_REALTIME, when the user's first instruction was about to run
+    STDOUT, STDERR                    raw bytes of the one task that runs
+    EXIT     task, exit_code, signal, error {code, message} | null, interpreter {generation, fresh} | null
+    DATA                              raw bytes of a READ; JSON arrays of entries of a LIST
+    DONE     op, and what the operation has to say
+    FAILED   op, code, message
+
+One task and one file operation at a time. EXIT without `error` always comes after STARTED.
+"""
+
+import struct
+
+VERSION = 1
+
+RUN = 1
+SIGNAL = 2
+WRITE = 3
+READ = 4
+LIST = 5
+REMOVE = 6
+DATA = 7
+END = 8
+FREEZE = 9
+THAW = 10
+BYE = 11
+ACK_OUTPUT = 12
+ACK_DATA = 13
+
+HELLO = 32
+STARTED = 33
+STDOUT = 34
+STDERR = 35
+EXIT = 36
+DONE = 37
+FAILED = 38
+
+TO_RUNNER = frozenset(
+    (RUN, SIGNAL, WRITE, READ, LIST, REMOVE, DATA, END, FREEZE, THAW, BYE, ACK_OUTPUT, ACK_DATA)
+)
+TO_SIDECAR = frozenset((HELLO, STARTED, STDOUT, STDERR, EXIT, DATA, DONE, FAILED))
+
+PAYLOAD_BYTES_MAX = 1 << 20
+WINDOW_BYTES = 1 << 20
+CHUNK_BYTES = 64 << 10
+FRAME_COST_BYTES = 256
+"""What a frame costs of the window beside its payload, so that a flood of tiny frames is bounded as well."""
+LIST_ENTRIES_MAX = 10_000
+MESSAGE_LENGTH_MAX = 2000
+"""Characters of an error's message."""
+
+_HEADER = struct.Struct(">IB")
+_COUNT = struct.Struct(">I")
+
+
+class FrameError(Exception):
+    """The bytes on the wire are no frame that this end accepts: the connection can't go on."""
+
+
+def encode(kind: int, payload: bytes = b"") -> bytes:
+    """Builds one frame.
+
+    Args:
+        kind: One of the kinds of this module.
+        payload: At most `PAYLOAD_BYTES_MAX` bytes.
+
+    Returns:
+        The bytes to send.
+
+    Raises:
+        FrameError: The payload is too long.
+    """
+    if len(payload) > PAYLOAD_BYTES_MAX:
+        raise FrameError(f"a payload of {len(payload)} bytes is over {PAYLOAD_BYTES_MAX}")
+    return _HEADER.pack(len(payload), kind) + payload
+
+
+def encode_count(kind: int, count: int) -> bytes:
+    """Builds an acknowledgement of `count` bytes."""
+    return encode(kind, _COUNT.pack(count))
+
+
+def decode_count(payload: bytes) -> int:
+    """Reads an acknowledgement.
+
+    Args:
+        payload: The payload of an ACK frame.
+
+    Returns:
+        The count of bytes, more than 0.
+
+    Raises:
+        FrameError: It's no count, or 0, or more than a window.
+    """
+    if len(payload) != _COUNT.size:
+        raise FrameError(f"an acknowledgement of {len(payload)} bytes")
+    count = int(_COUNT.unpack(payload)[0])
+    if not 0 < count <= WINDOW_BYTES:
+        raise FrameError(f"an acknowledgement of {count} bytes that were never sent")
+    return count
+
+
+def cost_bytes(payload: bytes) -> int:
+    """What a data frame takes of its window."""
+    return len(payload) + FRAME_COST_BYTES
+
+
+class Decoder:
+    """Cuts a byte stream into frames, however it was split; refuses what is too long or of a kind not expected here."""
+
+    def __init__(self, kinds: frozenset[int], payload_bytes_max: int = PAYLOAD_BYTES_MAX) -> None:
+        """Starts at a frame's edge.
+
+        Args:
+            kinds: The kinds that this end accepts.
+            payload_bytes_max: Longest payload that this end accepts.
+        """
+        self._kinds = kinds
+        self._payload_bytes_max = payload_bytes_max
+        self._buffer = bytearray()
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of a frame that has not come to its end yet."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Takes what was read, gives back what is complete.
+
+        Args:
+            data: The next bytes of the stream.
+
+        Returns:
+            Complete frames as (kind, payload), in order.
+
+        Raises:
+            FrameError: A length or a kind is out of bounds; the decoder is of no use afterwards.
+        """
+        buffer = self._buffer
+        buffer += data
+        frames: list[tuple[int, bytes]] = []
+        at = 0
+        while len(buffer) - at >= _HEADER.size:
+            length, kind = _HEADER.unpack_from(buffer, at)
+            # Refused on the header alone: nobody makes us wait for, or hold, a payload that we would not accept.
+            if kind not in self._kinds:
+                raise FrameError(f"a frame of kind {kind} has no place here")
+            if length > self._payload_bytes_max:
+                raise FrameError(f"a frame of {length} bytes is over {self._payload_bytes_max}")
+            end = at + _HEADER.size + length
+            if len(buffer) < end:
+                break
+            frames.append((kind, bytes(buffer[at + _HEADER.size : end])))
+            at = end
+        del buffer[:at]
+        return frames

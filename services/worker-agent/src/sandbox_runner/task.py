@@ -1,0 +1,223 @@
+"""The one task that may run: how it starts, what its process says of itself, and when its EXIT goes out."""
+
+import os
+import signal
+import time
+from contextlib import suppress
+from typing import Any
+
+from sandbox_runner import processes, protocol
+from sandbox_runner.channel import Channel
+from sandbox_runner.command import Program, StartError, default_env, start
+from sandbox_runner.interpreter import Hooks, Interpreter
+from sandbox_runner.notebook import Order
+from sandbox_runner.output import Drains, Pump
+from sandbox_runner.paths import FileError, Workspace
+from sandbox_runner.poller import Poller
+
+_SHELL = "/bin/sh"
+
+
+class Exit:
+    """What EXIT will say; complete once `known`."""
+
+    def __init__(self, task: str) -> None:
+        """Nothing is known yet."""
+        self.task = task
+        self.known = False
+        self.started = False
+        self.exit_code: int | None = None
+        self.signal: int | None = None
+        self.error: dict[str, str] | None = None
+        self.interpreter: dict[str, Any] | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """The frame's fields."""
+        return {
+            "task": self.task,
+            "exit_code": self.exit_code,
+            "signal": self.signal,
+            "error": self.error,
+            "interpreter": self.interpreter,
+        }
+
+
+class Tasks:
+    """Runs one task after the other."""
+
+    def __init__(
+        self, poller: Poller, channel: Channel, workspace: Workspace, *, confine_signals: bool
+    ) -> None:
+        """Runs nothing yet.
+
+        Args:
+            poller: The loop that calls back.
+            channel: To the sidecar.
+            workspace: Where tasks run.
+            confine_signals: Put each user process into a signal scope, so that it can't reach the runner.
+        """
+        self._poller = poller
+        self._channel = channel
+        self._workspace = workspace
+        self._confine_signals = confine_signals
+        self._nothing = os.open(os.devnull, os.O_RDONLY)
+        self._drains = Drains(poller)
+        hooks = Hooks(self._interpreter_started, self._interpreter_finished)
+        self._interpreter = Interpreter(
+            poller, workspace.path, hooks, confine_signals=confine_signals
+        )
+        self._exit: Exit | None = None
+        self._pump = Pump(poller, channel, self._drains)
+        self._group: int | None = None
+        self._asked_ns = 0
+
+    def run(self, request: dict[str, Any], payload: bytes) -> None:
+        """Starts a task; its end comes by `step`.
+
+        Args:
+            request: RUN's fields.
+            payload: RUN's bytes.
+
+        Raises:
+            protocol.FrameError: A task runs already.
+        """
+        if self._exit is not None:
+            raise protocol.FrameError("one task at a time")
+        self._exit = Exit(str(request["task"]))
+        self._pump = Pump(self._poller, self._channel, self._drains)
+        self._asked_ns = time.time_ns()
+        try:
+            if request["kind"] == "python":
+                self._run_python(request, payload)
+            else:
+                self._run_command(request)
+        except StartError as error:
+            self._failed(error.code, error.message)
+        except FileError as error:
+            self._failed("exec_bad_cwd", error.message)
+        except OSError as error:
+            self._failed("exec_no_resources", f"{error}")
+
+    def signal(self, task: str, number: int) -> None:
+        """Sends a signal to the task's process group; to a task that is over, nothing."""
+        if self._exit is None or self._exit.known or self._exit.task != task or self._group is None:
+            return
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._group, number)
+
+    def acknowledge(self, count: int) -> None:
+        """Takes note that the sidecar has used `count` bytes of output.
+
+        Raises:
+            protocol.FrameError: More than were sent.
+        """
+        if self._exit is not None:
+            self._pump.acknowledge(count)
+
+    def child_ended(self, pid: int, status: int) -> None:
+        """Takes note of an ended child; most are orphans that concern nobody."""
+        if pid == self._interpreter.pid:
+            self._interpreter_ended(status)
+        elif pid == self._group and self._exit is not None:
+            self._exit.exit_code, self._exit.signal = processes.outcome(status)
+            self._process_ended()
+
+    def wait_s(self) -> float | None:
+        """Seconds until `step` may have something to do without any input; None: only input can change it."""
+        return self._pump.wait_s() if self._exit is not None else None
+
+    def step(self) -> None:
+        """Sends EXIT once everything that belongs before it was sent."""
+        if self._exit is not None and self._exit.known and self._pump.complete():
+            done, self._exit = self._exit, None
+            self._group = None
+            self._pump.detach()
+            self._channel.send_json(protocol.EXIT, done.fields())
+
+    def _run_command(self, request: dict[str, Any]) -> None:
+        shell = request.get("shell")
+        argv = [_SHELL, "-c", shell] if shell is not None else list(request["argv"])
+        env = {**default_env(self._workspace.path), **(request.get("env") or {})}
+        cwd = self._workspace.open_directory(request.get("cwd") or ".")
+        fds = [cwd]
+        try:
+            fds += os.pipe()
+            fds += os.pipe()
+            _, out_read, out_write, err_read, err_write = fds
+            program = Program(argv, env, cwd, self._nothing, out_write, err_write)
+            self._group = start(program, confine_signals=self._confine_signals)
+            fds = [cwd, out_write, err_write]
+        finally:
+            for fd in fds:
+                os.close(fd)
+        self._started(time.time_ns())
+        self._pump.attach(out_read, err_read)
+
+    def _run_python(self, request: dict[str, Any], payload: bytes) -> None:
+        cwd = request.get("cwd")
+        if cwd is not None:
+            os.close(self._workspace.open_directory(cwd))
+        order = Order(str(request["code"]), request.get("env") or {}, cwd)
+        fresh = self._interpreter.run(order, payload)
+        self._group = self._interpreter.pid
+        assert self._exit is not None
+        self._exit.interpreter = {"generation": self._interpreter.generation, "fresh": fresh}
+
+    def _started(self, at_ns: int) -> None:
+        assert self._exit is not None
+        self._exit.started = True
+        self._channel.send_json(protocol.STARTED, {"task": self._exit.task, "at_ns": at_ns})
+
+    def _failed(self, code: str, message: str) -> None:
+        assert self._exit is not None
+        self._exit.error = {"code": code, "message": message[: protocol.MESSAGE_LENGTH_MAX]}
+        self._process_ended()
+
+    def _process_ended(self) -> None:
+        assert self._exit is not None
+        self._exit.known = True
+        self._pump.settle()
+
+    def _interpreter_started(self, at_ns: int, outputs: tuple[int, int]) -> None:
+        # The child's word, bounded by what can be: user code of an earlier task may have tampered with it.
+        self._started(min(max(at_ns, self._asked_ns), time.time_ns()))
+        self._pump.attach(*outputs)
+
+    def _interpreter_finished(self, exit_code: int) -> None:
+        assert self._exit is not None
+        self._exit.exit_code = exit_code
+        self._process_ended()
+
+    def _interpreter_ended(self, status: int) -> None:
+        self._interpreter.drain()
+        exit_code, number = processes.outcome(status)
+        running = self._exit if self._exit is not None and not self._exit.known else None
+        how = (
+            f"exited with code {exit_code}"
+            if number is None
+            else f"was killed by {_signal_name(number)}"
+        )
+        when = (
+            f"in task {running.task}"
+            if running is not None and self._group == self._interpreter.pid
+            else "between tasks"
+        )
+        group = self._interpreter.pid
+        outputs = self._interpreter.died(f"{how} {when}")
+        if running is not None and self._group == group:
+            running.exit_code, running.signal = exit_code, number
+            if not running.started:
+                self._failed(
+                    "exec_interpreter_lost", f"the interpreter {how} before it could begin"
+                )
+            else:
+                self._process_ended()
+        for fd in outputs or ():
+            os.close(fd)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
