@@ -1,0 +1,139 @@
+"""The few Linux calls that Python's standard library lacks. Standard library only: it runs inside the zygotes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+from local_node.core import syscalls
+
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
+CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
+MNT_DETACH = 2
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP = 1, 4, 22, 24
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
+PR_CAP_AMBIENT_CLEAR_ALL, SECCOMP_MODE_FILTER = 4, 2
+
+MACHINE = os.uname().machine
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+_libc.mount.argtypes = [ctypes.c_char_p] * 3 + [ctypes.c_ulong, ctypes.c_char_p]
+_libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+
+
+def _check(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def prctl(option: int, value: int = 0, extra: int = 0) -> int:
+    """Call prctl(2).
+
+    Raises:
+        OSError: refused by the kernel.
+    """
+    return _check(_libc.prctl(option, value, extra, 0, 0), f"prctl {option}")
+
+
+def unshare(flags: int) -> None:
+    """Leave the namespaces named by `flags` for new ones.
+
+    Raises:
+        OSError: not permitted, or none left.
+    """
+    _check(_libc.unshare(flags), "unshare")
+
+
+def setns(fd: int, kind: int) -> None:
+    """Enter the namespace behind `fd`.
+
+    Raises:
+        OSError: refused by the kernel.
+    """
+    _check(_libc.setns(fd, kind), "setns")
+
+
+def mount(source: str | None, target: str, kind: str | None, flags: int, data: str = "") -> None:
+    """Call mount(2).
+
+    Raises:
+        OSError: refused by the kernel; names the target.
+    """
+    arguments = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
+    _check(_libc.mount(*arguments, flags, data.encode() or None), f"mount {target}")
+
+
+def unmount(target: str) -> None:
+    """Detach a mount; it goes once nothing uses it.
+
+    Raises:
+        OSError: refused by the kernel; names the target.
+    """
+    _check(_libc.umount2(os.fsencode(target), MNT_DETACH), f"umount {target}")
+
+
+def pivot_root_here() -> None:
+    """Make the current directory, a mount point, the root, and drop the old root.
+
+    Raises:
+        OSError: refused by the kernel.
+    """
+    _check(_libc.syscall(syscalls.number("pivot_root", MACHINE), b".", b"."), "pivot_root")
+    unmount(".")
+
+
+def syscall(name: str, *arguments: int | bytes | None) -> int:
+    """Make a call of `core.syscalls.CALLS` by its number.
+
+    Raises:
+        OSError: the call failed; names it.
+    """
+    converted = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    return _check(_libc.syscall(syscalls.number(name, MACHINE), *converted), name)
+
+
+def drop_bounding_set() -> None:
+    """Give up every capability that a later exec could bring back; what is held now stays.
+
+    Raises:
+        OSError: not permitted.
+    """
+    for capability in range(64):
+        try:
+            prctl(PR_CAPBSET_DROP, capability)
+        except OSError:
+            if capability == 0:
+                raise
+            return  # past the kernel's last one
+
+
+class SeccompProgram:
+    """A filter in the form that the kernel takes; built once in the zygote, installed in each child."""
+
+    def __init__(self, program: bytes) -> None:
+        """Lay `program` (from `core.seccomp`) out in memory."""
+        self._code = ctypes.create_string_buffer(program, len(program))
+        pointer = ctypes.addressof(self._code)
+        count = len(program) // 8
+        packed = count.to_bytes(2, "little") + bytes(6) + pointer.to_bytes(8, "little")
+        self._header = ctypes.create_string_buffer(packed, 16)
+
+    def install(self) -> None:
+        """Put the calling process and all that it starts under the filter, for good.
+
+        Raises:
+            OSError: refused by the kernel.
+        """
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.addressof(self._header))
+
+
+def malloc_trim() -> None:
+    """Hand free heap memory back, so that children do not inherit it."""
+    _libc.malloc_trim(0)

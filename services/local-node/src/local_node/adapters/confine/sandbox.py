@@ -1,0 +1,126 @@
+"""One pod's confinement, from the fork to the runner's first line. Standard library only: runs inside the zygotes.
+
+Everything that does not differ from pod to pod is done once, in `prepare`; `enter` is what each start pays for.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+import struct
+
+from local_node.adapters.confine import harden, landlock, linux, root
+from local_node.core import seccomp
+
+_SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
+_INNER_NAMESPACES = linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
+_HOST_READ = (
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
+    "/etc/alternatives", "/etc/localtime", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/mime.types",
+    "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/terminfo", "/etc/os-release",
+)  # fmt: skip
+_HOST_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+
+
+class Plan:
+    """What one pod's confinement consists of; sent by the node with each start."""
+
+    __slots__ = ("isolation", "niceness", "pod", "rlimits", "tmp_mib", "uid")
+
+    def __init__(self, request: dict[str, object]) -> None:
+        """Read a start request (see `adapters.zygote.protocol`)."""
+        self.pod = str(request["pod"])
+        self.isolation = str(request["isolation"])
+        uid = request["uid"]
+        self.uid = uid if isinstance(uid, int) else None
+        limits = request["rlimits"]
+        self.rlimits: dict[str, int] = limits if isinstance(limits, dict) else {}
+        self.tmp_mib = int(str(request["tmp_mib"]))
+        self.niceness = int(str(request["niceness"]))
+
+
+class Confinement:
+    """How this zygote confines its children."""
+
+    def __init__(self, pods_dir: str, read_only: list[str], *, rooted: bool) -> None:
+        """Prepare once what all children share.
+
+        Args:
+            pods_dir: the node's pod directories.
+            read_only: paths that a sandbox may read besides the system's, such as Python's prefix.
+            rooted: build the root of the `namespace` class and move into it; else stay on the host's files.
+
+        Raises:
+            OSError: not permitted.
+        """
+        self._pods_dir = pods_dir
+        self._rooted = rooted
+        self._landlock = landlock.abi() >= landlock.ABI_NEEDED
+        self._filter = linux.SeccompProgram(seccomp.build_filter(linux.MACHINE, new_sockets=rooted))
+        if rooted:
+            self._own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+            root.enter(pods_dir, read_only)
+            linux.drop_bounding_set()
+            top = [("/", landlock.READ), ("/dev", landlock.USE), ("/proc", landlock.USE)]
+            self._rules = [*top, ("/tmp", landlock.OWN), (root.WORKSPACE, landlock.OWN)]
+        else:
+            self._rules = [(path, landlock.READ) for path in (*_HOST_READ, *read_only)]
+            self._rules += [(path, landlock.USE) for path in _HOST_DEVICES]
+
+    def before_fork(self) -> None:
+        """Make the next child the first process of a process namespace of its own.
+
+        The zygote stays in its own one and gets the child's number there, so no process stands between them.
+        unshare() before a fork by libc rather than a raw clone(): libc's thread record stays right, and it is faster.
+
+        Raises:
+            OSError: not permitted, or too many namespaces.
+        """
+        if self._rooted:
+            linux.setns(self._own_pid_namespace, linux.CLONE_NEWPID)  # else they would nest
+            linux.unshare(linux.CLONE_NEWPID)
+
+    def enter(self, plan: Plan, cgroup_fds: list[int]) -> str:
+        """Confine the calling process, a fresh child, for good.
+
+        Returns:
+            The workspace's path as the sandbox sees it.
+
+        Raises:
+            OSError: a step was refused; nothing untrusted may run then.
+        """
+        harden.join_cgroups(cgroup_fds)
+        if plan.niceness:
+            os.nice(plan.niceness)
+        if self._rooted:
+            linux.unshare(_INNER_NAMESPACES)
+            root.mount_pod(plan.pod, plan.tmp_mib)
+            socket.sethostname("sandbox")
+            _loopback_up()
+            workspace, rules = root.WORKSPACE, self._rules
+        else:
+            pod_dir = f"{self._pods_dir}/{plan.pod}"
+            workspace, scratch = f"{pod_dir}/workspace", f"{pod_dir}/tmp"
+            os.environ.update(HOME=workspace, WORKSPACE=workspace, TMPDIR=scratch)
+            rules = [*self._rules, (workspace, landlock.OWN), (scratch, landlock.OWN)]
+            linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # keeps the pod's processes one tree
+        harden.set_rlimits(plan.rlimits)
+        if plan.uid is not None:
+            harden.become(plan.uid)
+        harden.lock_down()
+        os.chdir(workspace)
+        if plan.isolation != "process":
+            if self._landlock:
+                landlock.restrict(rules, tcp=self._rooted)
+            elif not self._rooted:
+                raise OSError(errno.ENOSYS, "this kernel has no Landlock of the needed version")
+            self._filter.install()
+        return workspace
+
+
+def _loopback_up() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        request = struct.pack("16sH14x", b"lo", _IFF_UP)
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, request)

@@ -1,0 +1,123 @@
+"""Makes pods: directory, control groups, channel, confined sandbox, sidecar."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from typing import Any
+
+import msgspec
+
+from local_node.adapters.cgroups import Groups, PodGroup
+from local_node.adapters.pod_files import PodFiles
+from local_node.adapters.sandboxes import Sandboxes
+from local_node.adapters.zygote.client import Zygote
+from local_node.core.limits import Bounds, bounds
+from local_node.ports import Child, Processes, Sandbox
+from shared import logs
+from shared.errors import ServiceError, Unavailable
+from shared.messages import PodSpec
+
+log = logs.get(__name__)
+
+_START_TIMEOUT_S = 10.0
+_ROOTED_WORKSPACE = "/workspace"
+
+
+class PodStarter:
+    """Starts pods on this machine (the `Starter` port)."""
+
+    def __init__(
+        self, files: PodFiles, groups: Groups, sandboxes: Sandboxes, sidecars: Zygote
+    ) -> None:
+        """Use a node's adapters."""
+        self._files = files
+        self._groups = groups
+        self._sandboxes = sandboxes
+        self._sidecars = sidecars
+        self._uids: dict[str, int] = {}
+
+    async def start(self, spec: PodSpec, isolation: str) -> Processes:
+        """Start both halves of a pod, joined by a channel.
+
+        Raises:
+            ServiceError: it could not be started; nothing of it runs.
+        """
+        uid = self._sandboxes.uid_for(isolation, set(self._uids.values()))
+        if uid is not None:
+            self._uids[spec.pod] = uid
+        try:
+            path = self._files.create(spec.pod, uid)
+            group = self._groups.create(spec.pod, spec.limits)
+        except OSError as exc:
+            await self.clean(spec.pod)
+            raise Unavailable(f"pod {spec.pod}: {exc}") from exc
+        bound = bounds(spec.limits, self._groups.controllers, own_uid=uid is not None)
+        ours, theirs = socket.socketpair()
+        try:
+            with ours, theirs:
+                sandbox = await self._start_sandbox(spec.pod, isolation, bound, group, theirs)
+                rooted = isolation == "namespace"
+                workspace = path / "workspace"
+                facts = Sandbox(
+                    isolation=isolation,
+                    workspace=workspace,
+                    inner_workspace=_ROOTED_WORKSPACE if rooted else str(workspace),
+                    uid=uid,
+                    network="loopback" if rooted else "host" if isolation == "process" else "none",
+                    enforced=bound.enforced,
+                    watch=bound.watched,
+                )
+                request = {
+                    "pod": spec.pod,
+                    "spec": {**msgspec.to_builtins(spec), "sandbox": msgspec.to_builtins(facts, enc_hook=str)},
+                    "pod_dir": str(path),
+                    "sandbox_pid": sandbox.pid,
+                    "cgroup": str(group.memory) if group and group.memory else None,
+                }  # fmt: skip
+                try:
+                    sidecar = await self._sidecars.start(
+                        request, [ours.fileno()], timeout_s=_START_TIMEOUT_S
+                    )
+                except BaseException:
+                    await sandbox.kill(signal.SIGKILL)
+                    raise
+        except ServiceError:
+            await self.clean(spec.pod)
+            raise
+        return Processes(sandbox, sidecar)
+
+    async def clean(self, pod: str) -> None:
+        """Release what a pod whose processes are gone held besides its files."""
+        self._uids.pop(pod, None)
+        self._groups.kill(pod)
+        if not self._groups.remove(pod):
+            log.warning("cgroup.kept", pod=pod)
+
+    def discard(self, pod: str) -> None:
+        """Give up a pod's files, and with them its name."""
+        self._files.discard(pod)
+
+    async def _start_sandbox(
+        self,
+        pod: str,
+        isolation: str,
+        bound: Bounds,
+        group: PodGroup | None,
+        channel: socket.socket,
+    ) -> Child:
+        request: dict[str, Any] = {
+            "pod": pod,
+            "isolation": isolation,
+            "uid": self._uids.get(pod),
+            "rlimits": bound.rlimits,
+            "niceness": bound.niceness,
+        }
+        with contextlib.ExitStack() as closing:
+            fds = [channel.fileno()]
+            for fd in group.open_procs() if group else []:
+                closing.callback(os.close, fd)
+                fds.append(fd)
+            return await self._sandboxes.start(request, fds)

@@ -1,0 +1,270 @@
+"""A zygote as the node sees it: start children, signal them, hear of their end. Never blocks the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import local_node
+from local_node.adapters.zygote import protocol
+from local_node.ports import Exit, StartRefused
+from shared import logs
+from shared.errors import Unavailable
+
+log = logs.get(__name__)
+
+SOURCE = str(Path(local_node.__file__).parents[1])
+_BOOT = (
+    "import sys; sys.path.insert(0, sys.argv[2]); "
+    "from local_node.adapters.zygote.server import main; sys.exit(main(int(sys.argv[1])))"
+)
+_SEND_TIMEOUT_S = 5.0
+
+
+@dataclasses.dataclass(frozen=True)
+class ZygoteConfig:
+    """What makes one zygote."""
+
+    name: str
+    """For logs."""
+    python: str
+    """Interpreter, absolute path."""
+    settings: dict[str, Any]
+    """The `configure` datagram: role, module, path …"""
+    site: bool = True
+    """Load the interpreter's site module; a sandbox carries only what it needs."""
+    ready_timeout_s: float = 20.0
+
+
+class ZygoteChild:
+    """A forked child."""
+
+    def __init__(self, zygote: Zygote, name: str) -> None:
+        """Belongs to `zygote`, under the name of its pod."""
+        self._zygote = zygote
+        self.name = name
+        loop = asyncio.get_running_loop()
+        self.started: asyncio.Future[int] = loop.create_future()
+        self.exited: asyncio.Future[Exit] = loop.create_future()
+        self.error = ""
+
+    @property
+    def pid(self) -> int:
+        """Process number on the host."""
+        return self.started.result()
+
+    async def kill(self, number: int) -> None:
+        """Send a signal; SIGKILL to a sandbox ends all its processes. Nothing happens once it has ended."""
+        if not self.exited.done():
+            with contextlib.suppress(Unavailable):  # the zygote is gone, and its children with it
+                await self._zygote.send({"op": "kill", "pod": self.name, "signal": number})
+
+
+class Zygote:
+    """The node's end of one fork server."""
+
+    def __init__(self, config: ZygoteConfig, on_death: Callable[[str], None]) -> None:
+        """Describe a zygote; `launch` starts it.
+
+        Args:
+            config: what to start.
+            on_death: called once if it ends without having been asked to.
+        """
+        self._config = config
+        self._on_death = on_death
+        self._children: dict[str, ZygoteChild] = {}
+        self._ready: asyncio.Future[None] | None = None
+        self._sending = asyncio.Lock()
+        self._closing = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+
+    async def launch(self) -> None:
+        """Start the process and wait until it is configured.
+
+        Must run on the main thread: the kernel ends a zygote when the *thread* that started it ends.
+
+        Raises:
+            Unavailable: it could not be configured; says why.
+        """
+        ours, theirs = protocol.connect_pair()
+        flags = ["-I"] if self._config.site else ["-I", "-S"]
+        command = [self._config.python, *flags, "-c", _BOOT, str(theirs.fileno()), SOURCE]
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: ASYNC220 - once per node, a fork and an exec
+                command,
+                pass_fds=[theirs.fileno()],
+                env={"LANG": "C.UTF-8", "PATH": os.environ.get("PATH", os.defpath)},
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        ours.setblocking(False)
+        self._socket = ours
+        loop = asyncio.get_running_loop()
+        self._ready = loop.create_future()
+        loop.add_reader(ours, self._on_readable)
+        await self.send({"op": "configure", **self._config.settings})
+        try:
+            async with asyncio.timeout(self._config.ready_timeout_s):
+                await self._ready
+        except TimeoutError as exc:
+            await self.close()
+            raise Unavailable(f"zygote {self._config.name}: not ready in time") from exc
+        except Unavailable:
+            await self.close()
+            raise
+
+    async def start(
+        self, request: protocol.Datagram, fds: list[int], *, timeout_s: float
+    ) -> ZygoteChild:
+        """Fork a child.
+
+        Args:
+            request: the `start` datagram; `pod` names the child.
+            fds: descriptors that it gets; the caller closes its own copies.
+            timeout_s: seconds until the fork must have been reported.
+
+        Raises:
+            StartRefused: no child was made; says why.
+            Unavailable: the zygote is gone or does not answer.
+        """
+        name = str(request["pod"])
+        if name in self._children:
+            raise StartRefused(f"pod {name}: runs already")
+        child = self._children[name] = ZygoteChild(self, name)
+        try:
+            await self.send({"op": "start", **request}, fds)
+            async with asyncio.timeout(timeout_s):
+                await asyncio.shield(child.started)
+        except TimeoutError as exc:
+            raise Unavailable(f"zygote {self._config.name}: no answer") from exc
+        except Unavailable:
+            self._children.pop(name, None)
+            raise
+        return child
+
+    async def send(self, message: protocol.Datagram, fds: list[int] | None = None) -> None:
+        """Send one datagram, waiting for room.
+
+        Raises:
+            Unavailable: the zygote is gone or takes nothing.
+        """
+        try:
+            async with asyncio.timeout(_SEND_TIMEOUT_S), self._sending:
+                while True:
+                    if self._socket is None:
+                        raise Unavailable(f"zygote {self._config.name}: gone")
+                    try:
+                        protocol.send(self._socket, message, fds)
+                    except BlockingIOError:
+                        await self._writable(self._socket)
+                    else:
+                        return
+        except TimeoutError as exc:
+            raise Unavailable(f"zygote {self._config.name}: takes nothing") from exc
+        except OSError as exc:
+            raise Unavailable(f"zygote {self._config.name}: {exc}") from exc
+
+    async def close(self, *, deadline_s: float = 5.0) -> None:
+        """Let the zygote end its children and itself; kill it past the deadline."""
+        self._closing = True
+        self._disconnect("closed")
+        process = self._process
+        if process is None:
+            return
+        try:
+            async with asyncio.timeout(deadline_s):
+                await asyncio.to_thread(process.wait, deadline_s)
+        except (TimeoutError, subprocess.TimeoutExpired):
+            log.exception("zygote.close_late", zygote=self._config.name, deadline_s=deadline_s)
+            process.kill()
+            await asyncio.to_thread(process.wait, deadline_s)
+
+    @staticmethod
+    async def _writable(sock: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[None] = loop.create_future()
+        loop.add_writer(sock, _set, ready)
+        try:
+            await ready
+        finally:
+            loop.remove_writer(sock)
+
+    def _on_readable(self) -> None:
+        """Take everything that is there."""
+        while self._socket is not None:
+            try:
+                received = protocol.receive(self._socket)
+            except BlockingIOError:
+                return None
+            except OSError as exc:
+                return self._disconnect(str(exc))
+            if received is None:
+                return self._disconnect("ended")
+            self._on_message(received[0])
+        return None
+
+    def _on_message(self, message: dict[str, Any]) -> None:
+        op = message["op"]
+        if op in {"ready", "failed"}:
+            assert self._ready is not None, "an answer before the question"
+            if self._ready.done():
+                return
+            if op == "ready":
+                self._ready.set_result(None)
+            else:
+                name, error = self._config.name, message["error"]
+                self._ready.set_exception(Unavailable(f"zygote {name}: {error}"))
+            return
+        child = self._children.get(message["pod"])
+        if child is None:
+            return
+        if op == "started" and not child.started.done():
+            child.started.set_result(message["pid"])
+        elif op == "refused":
+            child.error = message["error"]
+            if not child.started.done() and not message.get("forked"):
+                del self._children[child.name]
+                child.started.set_exception(StartRefused(child.error))
+        elif op == "exited":
+            del self._children[child.name]
+            child.exited.set_result(Exit(message["code"], message["signal"], child.error))
+
+    def _disconnect(self, why: str) -> None:
+        """Give up the socket: every child counts as ended, as the zygote ends what it leaves."""
+        sock, self._socket = self._socket, None
+        if sock is None:
+            return
+        asyncio.get_running_loop().remove_reader(sock)
+        sock.close()
+        gone = Unavailable(f"zygote {self._config.name}: {why}")
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_exception(gone)
+        for child in self._children.values():
+            if not child.started.done():
+                child.started.set_exception(gone)
+                child.started.exception()  # nobody need wait for it
+            if not child.exited.done():
+                child.exited.set_result(Exit(None, 9, f"its zygote {why}"))
+        self._children.clear()
+        if not self._closing:
+            log.error("zygote.died", zygote=self._config.name, why=why)
+            self._on_death(self._config.name)
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def base_python() -> str:
+    """Return the interpreter below this process's virtual environment: what a sandbox runs."""
+    return str(Path(getattr(sys, "_base_executable", sys.executable)).resolve())

@@ -1,0 +1,72 @@
+"""The sandbox zygote: forks confined runners. Standard library only; holds no secret and no descriptor of a pod."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+
+from local_node.adapters.confine import check, harden, linux
+from local_node.adapters.confine.sandbox import Confinement, Plan
+from local_node.adapters.zygote import protocol
+from local_node.adapters.zygote.server import Role
+
+_ENVIRONMENT = {
+    "HOME": "/workspace", "LANG": "C.UTF-8", "LOGNAME": "agent", "USER": "agent", "WORKSPACE": "/workspace",
+    "TMPDIR": "/tmp", "SHELL": "/bin/sh",
+}  # fmt: skip
+
+
+class SandboxRole(Role):
+    """Children that confine themselves and then run the runner."""
+
+    def __init__(
+        self, confinement: Confinement, main: Callable[[int, str], int], *, rooted: bool
+    ) -> None:
+        """Run `main` in children confined by `confinement`."""
+        self._confinement = confinement
+        self._main = main
+        self.keeps_tree = not rooted  # with a process namespace the kernel does it
+
+    def before_fork(self) -> None:
+        """Prepare the next child's process namespace."""
+        self._confinement.before_fork()
+
+    def child(self, request: protocol.Datagram, fds: list[int]) -> int:
+        """Confine this process, then be the runner."""
+        channel, *cgroups = fds
+        plan = Plan(request)
+        workspace = self._confinement.enter(plan, cgroups)
+        if request.get("probe"):
+            check.check(plan.isolation, workspace)
+            return 0
+        return self._main(harden.keep_only_channel(channel), workspace)
+
+
+def prepare(config: protocol.Datagram) -> SandboxRole:
+    """Preload the runner and build what all its copies share.
+
+    Args:
+        config: `path` (folders that hold the runner's module), `module`, `pods_dir`, `read_only`, `rooted`.
+
+    Raises:
+        ImportError: the module is not there.
+        OSError: not permitted to build the root.
+    """
+    folders, read_only = config["path"], config["read_only"]
+    assert isinstance(folders, list), "a list expected"
+    assert isinstance(read_only, list), "a list expected"
+    plain_path = list(sys.path)
+    sys.path[:0] = folders
+    runner = importlib.import_module(str(config["module"]))
+    sys.path[:] = [path for path in plain_path if path not in config.get("own_path", [])]  # type: ignore[operator]
+    rooted = bool(config["rooted"])
+    os.environ.clear()
+    os.environ.update(_ENVIRONMENT)
+    os.environ["PATH"] = os.pathsep.join(
+        dict.fromkeys((os.path.dirname(sys.executable), "/usr/local/bin", "/usr/bin", "/bin"))
+    )
+    linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
+    confinement = Confinement(str(config["pods_dir"]), read_only, rooted=rooted)
+    return SandboxRole(confinement, runner.main, rooted=rooted)

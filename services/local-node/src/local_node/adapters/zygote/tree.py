@@ -1,0 +1,75 @@
+"""Trees of processes: find and end them all. Standard library only: used inside the zygotes.
+
+For sandboxes without a process namespace. Whoever is stopped or dead cannot fork, so each pass leaves fewer that can;
+a limit on processes bounds how many there are to begin with.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+_PASSES_MAX = 200
+
+
+def children(pid: int) -> list[int]:
+    """Return the living children of a process; dead ones that nobody has reaped are left out."""
+    found: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children", "rb") as file:
+                found += [int(word) for word in file.read().split()]
+    except (
+        FileNotFoundError
+    ):  # the process or thread is gone, or the kernel was built without these files
+        found += [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except ProcessLookupError:
+        pass
+    return [child for child in found if _is_alive_below(child, pid)]
+
+
+def descendants(pid: int) -> list[int]:
+    """Return all living processes below `pid`, without itself."""
+    found: list[int] = []
+    queue = [pid]
+    while queue:
+        below = children(queue.pop())
+        found += below
+        queue += below
+    return found
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a child of this process and everything below it. Leaves the child for waitpid().
+
+    The child is stopped first, so that it goes on to adopt whoever loses its parent while it can do nothing else.
+    """
+    try:
+        os.kill(pid, signal.SIGSTOP)
+    except ProcessLookupError:
+        return
+    for _ in range(_PASSES_MAX):
+        below = descendants(pid)
+        if not below:
+            break
+        for each in below:
+            _signal(each, signal.SIGSTOP)
+        for each in descendants(pid):
+            _signal(each, signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def _is_alive_below(pid: int, parent: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state, ppid = file.read().rpartition(b")")[2].split()[:2]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return int(ppid) == parent and state not in {b"Z", b"X"}

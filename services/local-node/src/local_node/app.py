@@ -1,0 +1,110 @@
+"""Builds a node and joins it to the bus: requests in, heartbeats and endings out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from local_node.adapters.machine import Machine, open_machine
+from local_node.adapters.voice import BusVoice
+from local_node.loops.beat import beat
+from local_node.loops.clear_away import clear_away
+from local_node.loops.hold_pods import HoldSettings, Pods
+from local_node.settings import NodeSettings
+from shared import logs, subjects
+from shared.bus import Bus, BusOptions, Message
+from shared.errors import InvariantBroken, ServiceError
+from shared.identity.files import read_credential
+from shared.messages import Answer, DeletePod, PodSpec, decode, encode
+from shared.service import Ready, Stop
+
+log = logs.get(__name__)
+
+
+async def run(settings: NodeSettings, stop: Stop) -> None:
+    """Be a node until `stop` is set, then end every pod and leave.
+
+    Raises:
+        ServiceError: it cannot start.
+        InvariantBroken: a zygote died; all its pods are dead, and whoever started the node starts it again.
+    """
+    died: list[str] = []
+
+    def on_death(zygote: str) -> None:
+        died.append(zygote)
+        stop.set(f"zygote {zygote} died")
+
+    ready = Ready(settings.ready_file)
+    async with contextlib.AsyncExitStack() as closing:
+        machine = await closing.enter_async_context(open_machine(settings, on_death))
+        bus = await Bus.connect(_options(settings))
+        closing.push_async_callback(bus.close)
+        async with asyncio.TaskGroup() as tasks:
+            pods = _make_pods(settings, machine, bus, tasks)
+            await _serve(settings, machine, bus, pods)
+            available = machine.sandboxes.available
+            started_ms = int(time.time() * 1000)
+            aside = [
+                tasks.create_task(
+                    beat(lambda: pods.beat(started_ms, available), BusVoice(bus), settings.beat_s)
+                ),
+                tasks.create_task(clear_away(pods, machine.files.empty_trash)),
+            ]
+            ready.set()
+            log.info("node.ready", node=settings.name, isolation=available)
+            await stop.wait()
+            ready.clear()
+            await pods.drain(settings.drain_s * 2 / 3, settings.drain_s * 5 / 6)
+            for task in aside:
+                task.cancel()
+    if died:
+        raise InvariantBroken(f"zygotes died: {', '.join(died)}")
+
+
+def _options(settings: NodeSettings) -> BusOptions:
+    credential = settings.credential_file
+    return BusOptions(
+        servers=settings.servers,
+        name=f"n-{settings.name}",
+        credential=read_credential(Path(credential)) if credential else None,
+    )
+
+
+def _make_pods(
+    settings: NodeSettings, machine: Machine, bus: Bus, tasks: asyncio.TaskGroup
+) -> Pods:
+    hold = HoldSettings(
+        node=settings.name,
+        pods_max=settings.pods_max,
+        starting_max=settings.starting_max,
+        linger_s=settings.linger_s,
+        dead_kept_s=settings.dead_kept_s,
+    )
+    return Pods(hold, machine.starter, BusVoice(bus), tasks)
+
+
+async def _serve(settings: NodeSettings, machine: Machine, bus: Bus, pods: Pods) -> None:
+    """Answer requests to start and end pods; both at once, as the work goes on aside."""
+
+    def create(body: bytes) -> None:
+        pods.create(decode(body, PodSpec), machine.sandboxes.available)
+
+    def delete(body: bytes) -> None:
+        order = decode(body, DeletePod)
+        pods.delete(order.pod, order.grace_s)
+
+    async def answer(message: Message, handle: Callable[[bytes], None]) -> None:
+        try:
+            handle(message.data)
+            said = Answer(ok=True)
+        except ServiceError as exc:
+            log.warning("request.refused", subject=message.subject, error=str(exc))
+            said = Answer(ok=False, error=exc.info())
+        if message.reply:
+            await bus.publish(message.reply, encode(said))
+
+    await bus.subscribe(subjects.node_create(settings.name), lambda m: answer(m, create))
+    await bus.subscribe(subjects.node_delete(settings.name), lambda m: answer(m, delete))
