@@ -1,0 +1,8 @@
+"""The adapter to NATS: the only place that knows its client library, and mends its faults."""
+
+from shared.bus.bus import Bus
+from shared.bus.pull import Delivery
+from shared.bus.subscription import Subscription
+from shared.bus.types import BusOptions, Message, PubAck, Stored, Write
+
+__all__ = ["Bus", "BusOptions", "Delivery", "Message", "PubAck", "Stored", "Subscription", "Write"]

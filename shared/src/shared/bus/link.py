@@ -1,0 +1,316 @@
+"""One connection to NATS: sends, matches answers to questions, and knows how old its last contact is."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+import msgspec
+import nats.errors
+
+from shared import identity, logs
+from shared.bus import refusals
+from shared.bus.types import BusOptions, Message
+from shared.bus.wire import Client
+from shared.errors import Forbidden, OutcomeUnknown, ServiceError, Unavailable
+from shared.messages import Credential
+
+log = logs.get(__name__)
+
+SEND_BUFFER_HIGH_BYTES = 512 * 1024
+"""Above it a publisher waits until the socket has taken what is queued."""
+SEND_WAIT_S = 2.0
+PROBE_S = 0.4
+"""How long a server may take to answer a ping once a question stayed unanswered: a hung one is left within a second."""
+REFUSALS_KEPT = 64
+CLOSE_S = 1.0
+RENEW_S = 5.0
+_STATUS = "Status"
+NO_RESPONDERS = "503"
+
+
+class NobodyListens(Unavailable):
+    """No one subscribes to the subject: surely not taken. A stream that elects its leader looks like this, too."""
+
+
+class Question:
+    """A request whose answers are awaited: one, or several until `take` says that they are complete."""
+
+    __slots__ = ("future", "sent_at", "subject", "take")
+
+    def __init__(self, subject: str, take: Callable[[Message], bool] | None) -> None:
+        """Make a question.
+
+        Args:
+            subject: where it goes.
+            take: called with each answer; returns whether it was the last. None: the first answer is the last.
+        """
+        self.subject = subject
+        self.take = take
+        self.sent_at = time.monotonic()
+        self.future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+
+    def answer(self, message: Message) -> None:
+        """Take an answer."""
+        if (self.take is None or self.take(message)) and not self.future.done():
+            self.future.set_result(message)
+
+    def fail(self, error: ServiceError) -> None:
+        """End the question with an error."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
+    def expire(self) -> None:
+        """End the question for lack of an answer."""
+        self.fail(OutcomeUnknown(f"no answer on {self.subject}"))
+
+
+class Link:
+    """A connection, its questions, and who wants to know when it is lost."""
+
+    def __init__(self, options: BusOptions) -> None:
+        """Describe a connection; `open` makes it."""
+        self.options = options
+        self.client = Client(self, len(options.servers), options.pending_bytes_max)
+        self.lost: Callable[[], None] | None = None
+        self.restored: Callable[[], None] | None = None
+        self.late: Callable[[Message], None] | None = None
+        """Told of a delivery whose question was given up."""
+        self.refused: deque[str] = deque(maxlen=REFUSALS_KEPT)
+        """Newest refusals by the server, in its words."""
+        self.up = asyncio.Event()
+        self._questions: dict[str, Question] = {}
+        self._asked = 0
+        self._prefix = ""
+        self._credential: Credential | None = None
+        self._probing: asyncio.Task[None] | None = None
+        self._last_error = ""
+
+    # --- connecting ------------------------------------------------------------------------------------------------
+
+    async def open(self, deadline_s: float) -> None:
+        """Connect.
+
+        Raises:
+            Forbidden: the servers refuse the credential.
+            Unavailable: no server took the connection within the deadline.
+        """
+        options = self.options
+        prefix = options.inbox_prefix
+        credential = self._current_credential()
+        if not prefix:
+            prefix = identity.inbox_prefix(credential) if credential else "_INBOX"
+        self._prefix = f"{prefix}.{secrets.token_hex(5)}."
+        heard = False
+        try:
+            async with asyncio.timeout(deadline_s):
+                await self._connect(with_credential=credential is not None)
+                await self.client.add_sink(f"{self._prefix}*", "", self._on_answer)
+                # Its answer says that the inbox works: a refusal would have come first.
+                heard = await self.client.ping(deadline_s)
+        except TimeoutError:
+            pass
+        except BaseException:
+            await self.client.shut(CLOSE_S)
+            raise
+        if not heard:
+            await self.client.shut(CLOSE_S)
+            raise Unavailable(
+                f"no NATS server took the connection within {deadline_s:.1f} s "
+                f"({', '.join(options.servers)}): {self._last_error or 'no answer'}"
+            )
+        if self.refused:
+            await self.client.shut(CLOSE_S)
+            raise Forbidden(
+                f"{options.name} may not hear its answers on {self._prefix}*: {self.refused[-1]}"
+            )
+        self.up.set()
+
+    async def _connect(self, *, with_credential: bool) -> None:
+        options = self.options
+        await self.client.connect(
+            list(options.servers),
+            name=options.name,
+            error_cb=self._on_error,
+            reconnected_cb=self._on_reconnected,
+            connect_timeout=options.connect_timeout_s,  # type: ignore[arg-type]
+            reconnect_time_wait=0.1,  # type: ignore[arg-type]
+            max_reconnect_attempts=-1,
+            ping_interval=options.ping_interval_s,  # type: ignore[arg-type]
+            max_outstanding_pings=2,
+            pending_size=4 * options.pending_bytes_max,  # our own bound refuses earlier
+            flusher_queue_size=64,
+            reconnect_to_server_handler=self.client.pick_server,
+            signature_cb=self._sign if with_credential else None,
+            user_jwt_cb=self._token if with_credential else None,
+        )
+
+    async def close(self, deadline_s: float) -> None:
+        """Close within a bound; open questions end as unknown."""
+        self.lost = self.restored = None
+        self._fail_questions("closed")
+        if self._probing is not None:
+            self._probing.cancel()
+        self.up.clear()
+        await self.client.shut(deadline_s)
+
+    async def use(self, credential: Credential) -> None:
+        """Go on under another credential: the old one ends with a reconnect.
+
+        Raises:
+            Unavailable: no connection under the new one within 5 s; trying goes on.
+        """
+        self.up.clear()
+        self.options = msgspec.structs.replace(self.options, credential=credential)
+        await self.client.force_reconnect()
+        await self.wait_up(RENEW_S)
+
+    async def wait_up(self, timeout_s: float) -> None:
+        """Wait until there is a connection.
+
+        Raises:
+            Unavailable: none within `timeout_s`.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.up.wait()
+        except TimeoutError as exc:
+            raise Unavailable(f"no connection to NATS within {timeout_s:.1f} s") from exc
+
+    def _current_credential(self) -> Credential | None:
+        source = self.options.credential
+        return source() if callable(source) else source
+
+    def _sign(self, nonce: str) -> bytes:
+        self._credential = self._current_credential()
+        assert self._credential is not None
+        return identity.sign_nonce(self._credential.seed, nonce)
+
+    def _token(self) -> bytes:
+        assert self._credential is not None  # the library signs first
+        return self._credential.jwt.encode()
+
+    # --- told by the client ----------------------------------------------------------------------------------------
+
+    async def _on_error(self, error: Exception) -> None:
+        self._last_error = f"{type(error).__name__}: {error}"
+        if not isinstance(error, OSError | TimeoutError | nats.errors.Error):
+            log.warning("bus.library_error", error=self._last_error)
+
+    async def _on_reconnected(self) -> None:
+        self.on_restored()
+
+    def on_lost(self) -> None:
+        """End all questions: their answers went to the old connection."""
+        self.up.clear()
+        self._fail_questions("the connection was lost")
+        log.info("bus.connection_lost", name=self.options.name, error=self._last_error)
+        if self.lost:
+            self.lost()
+
+    def on_restored(self) -> None:
+        """Let publishers go on."""
+        self.up.set()
+        log.info("bus.connection_restored", name=self.options.name)
+        if self.restored:
+            self.restored()
+
+    def on_refused(self, text: str) -> None:
+        """Turn a refusal into the error of the question that it belongs to."""
+        self.refused.append(text)
+        subject = refusals.refused_publish(text)
+        log.warning("bus.refused", name=self.options.name, error=text)
+        if subject is None:
+            return
+        for question in list(self._questions.values()):
+            if refusals.concerns(subject, question.subject):
+                question.fail(
+                    Forbidden(f"{self.options.name} may not publish to {question.subject}")
+                )
+
+    def _on_answer(self, message: Message) -> None:
+        question = self._questions.get(message.subject[len(self._prefix) :])
+        if question is None:
+            if self.late:
+                self.late(message)
+            return
+        self.client.contact = max(self.client.contact, question.sent_at)
+        question.answer(message)
+
+    def _fail_questions(self, why: str) -> None:
+        for question in list(self._questions.values()):
+            question.fail(OutcomeUnknown(f"no answer on {question.subject}: {why}"))
+
+    # --- sending and asking ----------------------------------------------------------------------------------------
+
+    async def publish(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        reply: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Send a message; wait only where much is unsent.
+
+        Raises:
+            Unavailable: not connected; nothing was sent.
+            OutcomeUnknown: it waits behind much else that the server does not take.
+        """
+        self.client.send(subject, data, reply, headers)
+        if self.client.pending_data_size > SEND_BUFFER_HIGH_BYTES and not await self.client.ping(
+            SEND_WAIT_S
+        ):
+            raise OutcomeUnknown(
+                f"the server takes nothing: {subject} is unsent for {SEND_WAIT_S} s"
+            )
+
+    async def ask(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        timeout_s: float,
+        headers: Mapping[str, str] | None = None,
+        take: Callable[[Message], bool] | None = None,
+    ) -> Message:
+        """Send a request and return its (last) answer.
+
+        Raises:
+            NobodyListens: surely not taken.
+            Unavailable: not connected; not sent.
+            Forbidden: the server refused it.
+            OutcomeUnknown: no answer, or the connection was lost.
+        """
+        self._asked += 1
+        token = str(self._asked)
+        question = Question(subject, take)
+        self.client.send(subject, data, self._prefix + token, headers)
+        self._questions[token] = question
+        timer = asyncio.get_running_loop().call_later(timeout_s, question.expire)
+        try:
+            answer = await question.future
+        except OutcomeUnknown:
+            self.doubt()
+            raise
+        finally:
+            timer.cancel()
+            del self._questions[token]
+        if answer.headers.get(_STATUS) == NO_RESPONDERS and not answer.data:
+            raise NobodyListens(f"nobody listens on {subject}")
+        return answer
+
+    def doubt(self) -> None:
+        """A question stayed unanswered: find out whether the server is hung, and leave it then."""
+        if self.client.usable and (self._probing is None or self._probing.done()):
+            self._probing = asyncio.create_task(self._probe(), name="bus-probe")
+
+    async def _probe(self) -> None:
+        with suppress(ServiceError):
+            if not await self.client.ping(PROBE_S) and self.client.usable:
+                log.warning("bus.server_silent", name=self.options.name)
+                await self.client.force_reconnect()

@@ -1,0 +1,143 @@
+"""Publishing into streams: until it is surely stored, or one try under a condition."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+
+from shared import headers as names
+from shared.bus.answers import read_ack
+from shared.bus.link import Link, NobodyListens
+from shared.bus.types import PubAck, Write
+from shared.errors import LimitExceeded, NotFound, OutcomeUnknown, ServiceError, Unavailable
+
+EXPECTED_SEQ = "Nats-Expected-Last-Subject-Sequence"
+BATCH_ID = "Nats-Batch-Id"
+BATCH_SEQUENCE = "Nats-Batch-Sequence"
+BATCH_COMMIT = "Nats-Batch-Commit"
+BATCH_MESSAGES_MAX = 1000
+"""The servers' own bound."""
+
+RETRY_WAIT_MIN_S = 0.05
+RETRY_WAIT_MAX_S = 0.25
+NOBODY_TRIES = 12
+"""Tries that all must find no stream before we believe that there is none: one shard that elects its leader looks the
+same, but a mapped subject meets another shard in two of three tries."""
+NOBODY_S = 1.5
+
+
+async def publish_until_stored(
+    link: Link, subject: str, data: bytes, headers: Mapping[str, str], limits: tuple[float, float]
+) -> PubAck:
+    """Publish under one message id, again and again, until a stream says that it is stored.
+
+    Args:
+        link: the connection.
+        subject: where to.
+        data: the body.
+        headers: hold the message id.
+        limits: seconds for one try, and for all.
+
+    Raises:
+        Rejected: surely not stored, and it never will be (too large, lane full, forbidden, no such stream).
+        Unavailable: surely not stored within the deadline.
+        OutcomeUnknown: not stored as far as we know; a try without an answer may have been.
+    """
+    attempt_s, deadline_s = limits
+    began = time.monotonic()
+    end = began + deadline_s
+    unanswered: ServiceError | None = None
+    nobody = 0
+    refusal: ServiceError
+    while True:
+        left_s = end - time.monotonic()
+        try:
+            if not link.up.is_set():
+                await link.wait_up(max(left_s, 0.0))
+            answer = await link.ask(
+                subject, data, timeout_s=max(min(attempt_s, left_s), 0.01), headers=headers
+            )
+            return read_ack(answer.data, subject)
+        except NobodyListens as exc:
+            refusal = exc
+            nobody += 1
+            if (
+                nobody >= NOBODY_TRIES
+                and unanswered is None
+                and time.monotonic() - began > NOBODY_S
+            ):
+                raise NotFound(f"no stream takes {subject}") from exc
+        except OutcomeUnknown as exc:
+            refusal = unanswered = exc
+        except Unavailable as exc:
+            refusal = exc
+        except LimitExceeded as exc:
+            # A try that was not answered may have gone to another shard, and be stored there.
+            if unanswered is None:
+                raise
+            refusal = exc
+        wait_s = random.uniform(RETRY_WAIT_MIN_S, RETRY_WAIT_MAX_S)
+        if time.monotonic() + wait_s >= end:
+            if unanswered is not None:
+                raise OutcomeUnknown(
+                    f"{subject}: no answer within {deadline_s:.1f} s: {unanswered}"
+                ) from unanswered
+            raise refusal
+        await asyncio.sleep(wait_s)
+
+
+async def publish_once(
+    link: Link, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float
+) -> PubAck:
+    """Publish in one try.
+
+    Raises:
+        Conflict: the condition in the headers does not hold.
+        ServiceError: others as `publish_until_stored`.
+    """
+    answer = await link.ask(subject, data, timeout_s=timeout_s, headers=headers)
+    return read_ack(answer.data, subject)
+
+
+async def publish_batch(link: Link, writes: Sequence[Write], timeout_s: float) -> int:
+    """Store all or none, in one stream; return the sequence of the last.
+
+    All are sent in one go; only the commit's answer is awaited, because each open batch takes one of the servers'
+    few places.
+
+    Raises:
+        Conflict: a sequence was not as expected; nothing was stored.
+        ServiceError: others as `publish_once`.
+    """
+    if not 1 <= len(writes) <= BATCH_MESSAGES_MAX:
+        raise LimitExceeded(
+            f"an atomic batch holds 1 to {BATCH_MESSAGES_MAX} messages, not {len(writes)}"
+        )
+    batch_id = secrets.token_hex(12)
+    for number, write in enumerate(writes[:-1], start=1):
+        link.client.send(write.subject, write.data, "", _batch_headers(write, batch_id, number))
+    last = writes[-1]
+    headers = _batch_headers(last, batch_id, len(writes))
+    headers[BATCH_COMMIT] = "1"
+    answer = await link.ask(last.subject, last.data, timeout_s=timeout_s, headers=headers)
+    return read_ack(answer.data, f"batch up to {last.subject}").seq
+
+
+def _batch_headers(write: Write, batch_id: str, number: int) -> dict[str, str]:
+    headers = dict(write.headers or {})
+    headers[BATCH_ID] = batch_id
+    headers[BATCH_SEQUENCE] = str(number)
+    if write.expected_seq is not None:
+        headers[EXPECTED_SEQ] = str(write.expected_seq)
+    return headers
+
+
+def with_id(headers: Mapping[str, str] | None, message_id: str | None) -> dict[str, str]:
+    """Return a copy of the headers with the message id in it."""
+    own = dict(headers or {})
+    if message_id is not None:
+        own[names.MESSAGE_ID] = message_id
+    return own

@@ -1,0 +1,36 @@
+"""Which of our calls a server's refusal belongs to. Pure.
+
+A refused publish or subscription is not answered: the server sends an error beside it, which names the subject in the
+form that it checked (after the account's mapping), in lower case by the time we see it.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PUBLISH = re.compile(r'permissions violation for publish(?: with reply of)?(?: to)? "([^"]+)"')
+_SUBSCRIBE = re.compile(r'permissions violation for subscription to "([^"]+)"')
+
+
+def refused_publish(text: str) -> str | None:
+    """Return the subject of a refused publish; None: the error is about something else."""
+    found = _PUBLISH.search(text)
+    return found.group(1) if found else None
+
+
+def refused_subscription(text: str) -> str | None:
+    """Return the subject of a refused subscription; None: the error is about something else."""
+    found = _SUBSCRIBE.search(text)
+    return found.group(1) if found else None
+
+
+def concerns(refused: str, published: str) -> bool:
+    """Return whether a refused subject is the one that was published, itself or as a mapping rewrote it.
+
+    Our mappings keep what follows the first word: `task.t.p.batch` becomes `q.2.t.p.batch`.
+    """
+    wanted = published.lower()
+    if refused == wanted:
+        return True
+    word, _, tail = wanted.partition(".")
+    return word in {"task", "session", "result"} and refused.endswith("." + tail)

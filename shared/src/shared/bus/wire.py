@@ -1,0 +1,294 @@
+"""The NATS library's client with its faults mended. Nothing else in `shared.bus` touches the library.
+
+Each override names what it mends; numbers are the library's public issues.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import nats.errors
+from nats.aio.client import Client as LibraryClient
+from nats.aio.client import Server, Srv
+from nats.aio.subscription import Subscription as LibrarySubscription
+from nats.aio.transport import TcpTransport
+from nats.protocol import command
+
+from shared import logs
+from shared.bus.types import Message
+from shared.errors import Forbidden, LimitExceeded, Rejected, Unavailable
+
+log = logs.get(__name__)
+
+CLOSE_WAIT_S = 0.5
+RECONNECT_WAIT_S = 0.1
+RECONNECT_WAIT_MAX_S = 1.0
+READ_BYTES = 32 * 1024
+_HEADER_LINE = b"NATS/1.0\r\n"
+_UNFIT_FOR_SUBJECTS = frozenset(" \t\r\n")
+
+Sink = Callable[[Message], None]
+
+
+class Owner(Protocol):
+    """Who is told what happens on the connection. Called in the reader: must be short and must not raise."""
+
+    def on_lost(self) -> None:
+        """The connection is given up; a new one is being made."""
+
+    def on_restored(self) -> None:
+        """There is a connection again, and all subscriptions are back."""
+
+    def on_refused(self, text: str) -> None:
+        """The server refused a publish or a subscription; its words, in lower case."""
+
+
+class Transport(TcpTransport):
+    """A socket that closes within a bound: with a full buffer and a hung server the library's never does (#671)."""
+
+    async def wait_closed(self) -> None:
+        """Wait until the socket is closed, at most CLOSE_WAIT_S; then cut it."""
+        try:
+            async with asyncio.timeout(CLOSE_WAIT_S):
+                await super().wait_closed()  # type: ignore[no-untyped-call]
+        except TimeoutError:
+            self.abort()
+
+    def abort(self) -> None:
+        """Cut the connection; bytes not sent yet are dropped."""
+        if self._io_writer is not None:
+            self._io_writer.transport.abort()
+
+
+class Client(LibraryClient):
+    """One connection that survives: it never closes by itself, and it never sends late what was given up."""
+
+    def __init__(self, owner: Owner, servers: int, pending_bytes_max: int) -> None:
+        """Make an unconnected client.
+
+        Args:
+            owner: told of losses and refusals.
+            servers: how many servers may refuse a credential before the first connect is given up.
+            pending_bytes_max: unsent bytes above which `send` refuses.
+        """
+        super().__init__()
+        self.owner = owner
+        self.contact = 0.0
+        """When the newest thing was *sent* that the server has answered (monotonic): it heard us then, surely."""
+        self._sinks: dict[int, Sink] = {}
+        self._ping_times: deque[float] = deque()
+        self._refusals_left = servers
+        self._pending_bytes_max = pending_bytes_max
+        self._tries = 0
+        self._was_connected = False
+
+    # --- sending ---------------------------------------------------------------------------------------------------
+
+    @property
+    def usable(self) -> bool:
+        """Whether what is sent now goes out now."""
+        return (
+            self.is_connected
+            and self._flusher_task is not None
+            and not self._flusher_task.done()
+            and self._reading_task is not None
+            and not self._reading_task.done()
+        )
+
+    def send(
+        self, subject: str, data: bytes, reply: str = "", headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Queue a message for sending, at once and in order with all others.
+
+        The library's `publish` keeps messages while disconnected and sends them after the reconnect, when their
+        publisher has long been told that they failed.
+
+        Raises:
+            Unavailable: not connected, or too much is unsent; nothing was sent.
+            LimitExceeded: larger than the server takes.
+            Rejected: not a subject or header.
+        """
+        if not self.usable:
+            raise Unavailable("not connected to NATS")
+        if not subject or not _UNFIT_FOR_SUBJECTS.isdisjoint(subject):
+            raise Rejected(f"not a subject: {subject[:100]!r}")
+        if headers:
+            block = _header_block(headers)
+            size = len(block) + len(data)
+            line = command.hpub_cmd(subject, reply, block, data)
+        else:
+            size = len(data)
+            line = command.pub_cmd(subject, reply, data)
+        if size > self._max_payload:
+            raise LimitExceeded(f"message of {size} bytes: the servers take {self._max_payload}")
+        if self._pending_data_size + size > self._pending_bytes_max:
+            raise Unavailable(f"{self._pending_data_size} bytes are waiting to be sent already")
+        self._pending.append(line)
+        self._pending_data_size += len(line)
+        assert self._flush_queue is not None
+        if self._flush_queue.empty():
+            self._flush_queue.put_nowait(asyncio.get_running_loop().create_future())
+
+    async def ping(self, timeout_s: float) -> bool:
+        """Return whether the server answers within `timeout_s`; all sent before has then arrived there."""
+        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if not self.usable:
+            return False
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._send_ping(answered)
+                await answered
+        except (TimeoutError, OSError):
+            return False
+        return True
+
+    async def add_sink(self, subject: str, queue: str, sink: Sink) -> LibrarySubscription:
+        """Subscribe; messages go straight from the reader to `sink`, without a task or a queue in between."""
+        self._sinks[self._sid + 1] = sink
+        return await self.subscribe(subject, queue=queue)
+
+    def _remove_sub(self, sid: int, max_msgs: int = 0) -> None:
+        self._sinks.pop(sid, None)
+        super()._remove_sub(sid, max_msgs)
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    async def _process_msg(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
+    ) -> None:
+        """Hand a message on. Whatever a stranger puts into one, the reader goes on (#914)."""
+        sink = self._sinks.get(sid)
+        if sink is None:
+            return
+        try:
+            parsed = await self._process_headers(headers) if headers else None
+            sink(Message(subject.decode(), data, parsed or {}, reply.decode()))
+        except Exception:
+            log.exception("bus.message_dropped", subject=subject.decode(errors="replace"))
+
+    async def _read_loop(self) -> None:
+        """Read until the connection is given up. An unforeseen end leads to a reconnect, not to a deaf client (#914)."""
+        await super()._read_loop()
+        if self.is_connected and self._reading_task is asyncio.current_task():
+            log.warning("bus.reader_ended")
+            await self._process_op_err(nats.errors.UnexpectedEOF())
+
+    async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
+        self._ping_times.append(time.monotonic())
+        await super()._send_ping(future)
+
+    async def _process_pong(self) -> None:
+        """Take an answer to a ping. A ping whose waiter gave up must not end the reader, as in the library."""
+        if not self._pongs:
+            return
+        future = self._pongs.pop(0)
+        if self._ping_times:
+            self.contact = max(self.contact, self._ping_times.popleft())
+        self._pongs_received += 1
+        self._pings_outstanding = 0
+        if not future.done():
+            future.set_result(True)
+
+    async def _process_err(self, err_msg: str) -> None:
+        """Take an error from the server. The library closes for good on most, an expired JWT among them."""
+        text = err_msg.strip("'")
+        if "permissions violation" in text:
+            self.owner.on_refused(text)
+        elif "invalid subject" in text or "maximum subscriptions" in text:
+            log.error("bus.server_refused", error=text)
+        else:
+            log.warning("bus.server_error", error=text)
+            await self._process_op_err(nats.errors.Error(f"nats: {text}"))
+
+    # --- connecting ------------------------------------------------------------------------------------------------
+
+    async def _connect_to_server(self, s: Srv) -> None:
+        """Open a socket of its own for each try, and end what reads from an earlier one."""
+        s.last_attempt = time.monotonic()
+        for task in (self._reading_task, self._ping_interval_task, self._flusher_task):
+            if task is not None and not task.done() and task is not asyncio.current_task():
+                task.cancel()
+        self.abort()
+        self._transport = Transport()  # type: ignore[no-untyped-call]
+        await self._transport.connect(
+            s.uri, buffer_size=READ_BYTES, connect_timeout=self.options["connect_timeout"]
+        )
+
+    async def _process_connect_init(self) -> None:
+        began = time.monotonic()
+        try:
+            await super()._process_connect_init()
+        except nats.errors.Error as exc:
+            if "authorization" in str(exc).lower():
+                self._refusals_left -= 1
+                if not self._was_connected and self._refusals_left <= 0:
+                    raise Forbidden("the NATS servers refuse this credential") from exc
+            raise
+        self._ping_times.clear()
+        self._was_connected = True
+        self._tries = 0
+        self.contact = max(self.contact, began)
+
+    async def flush(self, timeout: float = 2.0) -> None:  # noqa: ASYNC109 - the library's signature
+        """Wait for a ping's answer; the library's default of 10 s would let a reconnect hang that long."""
+        await super().flush(min(timeout, 2))  # type: ignore[arg-type]
+
+    async def _attempt_reconnect(self) -> None:
+        """Give the connection up and make another, for as long as it takes."""
+        self._pending.clear()
+        self._pending_data_size = 0
+        self.abort()
+        self.owner.on_lost()
+        while not self.is_closed:
+            try:
+                await super()._attempt_reconnect()
+            except Exception:
+                if self.is_connected:
+                    return
+                log.exception("bus.reconnect_failed")
+                await asyncio.sleep(RECONNECT_WAIT_MAX_S)
+            else:
+                return
+
+    def pick_server(self, servers: list[Server], _info: dict[str, Any]) -> tuple[Server, float]:
+        """Choose where to reconnect, and after how long: another server first, sooner then later, with jitter."""
+        left = self._current_server.uri.netloc if self._current_server else ""
+        chosen = min(servers, key=lambda s: (s.reconnects, s.uri.netloc == left, random.random()))
+        wait_s = min(RECONNECT_WAIT_S * self._tries, RECONNECT_WAIT_MAX_S)
+        self._tries += 1
+        return chosen, wait_s + random.uniform(0, RECONNECT_WAIT_S)
+
+    # --- the end ---------------------------------------------------------------------------------------------------
+
+    def abort(self) -> None:
+        """Cut the socket; what was not sent is dropped."""
+        if isinstance(self._transport, Transport):
+            self._transport.abort()
+
+    async def shut(self, deadline_s: float) -> None:
+        """Send what is queued and close, at most `deadline_s` seconds; then cut."""
+        try:
+            async with asyncio.timeout(deadline_s):
+                await self.close()
+        except TimeoutError:
+            log.warning("bus.close_cut", deadline_s=deadline_s)
+        finally:
+            self._sinks.clear()
+            self.abort()
+
+
+def _header_block(headers: Mapping[str, str]) -> bytearray:
+    block = bytearray(_HEADER_LINE)
+    for name, value in headers.items():
+        if not name.isascii() or not name.isprintable() or ":" in name or " " in name or not name:
+            raise Rejected(f"not a header's name: {name[:100]!r}")
+        if "\r" in value or "\n" in value:
+            raise Rejected(f"header {name}: a line end in its value")
+        block += f"{name}: {value}\r\n".encode()
+    block += b"\r\n"
+    return block
