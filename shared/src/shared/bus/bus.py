@@ -30,7 +30,6 @@ class Bus:
         """Use `Bus.connect`."""
         self._link = link
         self._subscriptions: set[Subscription] = set()
-        link.late = lambda message: pull.give_back(link, message)
 
     # --- the connection --------------------------------------------------------------------------------------------
 
@@ -101,6 +100,10 @@ class Bus:
         answer waiting has an old contact, not a new one.
         """
         return time.monotonic() - self._link.client.contact
+
+    async def probe(self, *, timeout_s: float) -> bool:
+        """Ask the server for a sign of life; return whether it came in time."""
+        return self.connected and await self._link.client.ping(timeout_s)
 
     @asynccontextmanager
     async def watch_contact(self, interval_s: float = 1.0) -> AsyncIterator[None]:
