@@ -47,6 +47,8 @@ class Record(Message, frozen=True, kw_only=True, omit_defaults=True):
     """Inbox sequence up to which every task has its result."""
     deaths: int = 0
     """Deaths of the worker process in the present task, its node alive. Progress resets it."""
+    death_task: str = ""
+    """The task that `deaths` and `interruptions` belong to, where it is known."""
     attempt: int = 0
     """Claims since the last result."""
     interruptions: tuple[Interruption, ...] = ()
@@ -81,7 +83,9 @@ class Death(msgspec.Struct, frozen=True, kw_only=True):
     """The worker process died while its node lived: counts towards poison, if it died in a task."""
     in_task: bool = True
     """False only where no task can have been touched: the process is gone, and the inbox, read *after* that, held
-    nothing beyond `position` without a result. Such a death is held against no task."""
+    nothing without a result. Such a death is held against no task."""
+    task: str = ""
+    """The first task without a result, as read after the death. Empty: not known; taken for the same as before."""
     silent_ms: int | None = None
 
 

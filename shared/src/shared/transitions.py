@@ -17,7 +17,7 @@ to which all have a result.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
@@ -25,6 +25,9 @@ from shared import limits
 from shared.errors import Conflict, StaleEpoch
 from shared.messages import Interruption, WorkspaceLost
 from shared.record import Death, EndState, Hold, Origin, Record, State, is_mine
+
+_FORGIVEN: dict[str, Any] = {"deaths": 0, "death_task": "", "interruptions": ()}
+"""Progress: what befell one task is not held against the next."""
 
 
 def _check_mine(record: Record, hold: Hold, act: str, state: State = "running") -> None:
@@ -112,19 +115,18 @@ def complete(
         raise Conflict(f"session {record.session}: its first task has {which}")
     if inbox_seq is not None and inbox_seq <= record.position:
         raise Conflict(
-            f"session {record.session}: inbox entry {inbox_seq} is at or below position {record.position}"
+            f"session {record.session}: entry {inbox_seq} is not beyond {record.position}"
         )
     done = replace(
         record,
         first_done=True,
         keep=record.keep or then == "keep",
         position=max(record.position, inbox_seq or 0),
-        deaths=0,
         attempt=1,
-        interruptions=(),
         lost=None,
         tasks_done=record.tasks_done + 1,
         last_done_ms=now_ms,
+        **_FORGIVEN,
     )
     if then == "keep":
         return done
@@ -136,15 +138,13 @@ def complete(
 def skip(record: Record, hold: Hold, *, position: int) -> Record:
     """Return the record with `position` moved past entries that the owner has seen to have a result.
 
-    That is progress: what befell the tasks behind it is not held against the next one.
-
     Raises:
         StaleEpoch: somebody else owns the session now.
     """
     _check_mine(record, hold, "skip")
     if position <= record.position:
         return record
-    return replace(record, position=position, deaths=0, attempt=1, interruptions=())
+    return replace(record, position=position, attempt=1, **_FORGIVEN)
 
 
 def release(
@@ -176,9 +176,7 @@ def take_back(released: Record, before: Record) -> Record:
     """
     _check_state(released, "take back", "idle")
     if released.epoch != before.epoch:
-        raise Conflict(
-            f"session {released.session}: epoch moved from {before.epoch} to {released.epoch}"
-        )
+        raise Conflict(f"session {before.session}: epoch {before.epoch} is now {released.epoch}")
     hold = Hold(before.owner or "", before.epoch)
     return skip(before, hold, position=released.position)
 
@@ -225,7 +223,9 @@ def revoke(record: Record, *, death: Death, now_ms: int) -> Record:
     if record.state == "rescuing":
         return revoked
     if not death.in_task:
-        return replace(revoked, deaths=0, interruptions=())
+        return replace(revoked, **_FORGIVEN)
+    if death.task and record.death_task not in ("", death.task):
+        revoked = replace(revoked, **_FORGIVEN)
     interruption = Interruption(
         cause=death.cause,
         epoch=record.epoch,
@@ -235,8 +235,9 @@ def revoke(record: Record, *, death: Death, now_ms: int) -> Record:
     )
     revoked = replace(
         revoked,
-        deaths=record.deaths + death.process_died,
-        interruptions=(*record.interruptions, interruption)[-limits.INTERRUPTIONS_KEPT :],
+        deaths=revoked.deaths + death.process_died,
+        death_task=death.task or record.death_task,
+        interruptions=(*revoked.interruptions, interruption)[-limits.INTERRUPTIONS_KEPT :],
     )
     if revoked.deaths < limits.DEATHS_MAX:
         return revoked
