@@ -29,6 +29,8 @@ PROBE_S = 0.4
 REFUSALS_KEPT = 64
 CLOSE_S = 1.0
 RENEW_S = 5.0
+LATE_S = 10.0
+"""How long a delivery that nobody waits for any more is still expected, to be given back."""
 _STATUS = "Status"
 NO_RESPONDERS = "503"
 
@@ -78,8 +80,6 @@ class Link:
         self.client = Client(self, len(options.servers), options.pending_bytes_max)
         self.lost: Callable[[], None] | None = None
         self.restored: Callable[[], None] | None = None
-        self.late: Callable[[Message], None] | None = None
-        """Told of a delivery whose question was given up."""
         self.refused: deque[str] = deque(maxlen=REFUSALS_KEPT)
         """Newest refusals by the server, in its words."""
         self.up = asyncio.Event()
@@ -235,8 +235,6 @@ class Link:
     def _on_answer(self, message: Message) -> None:
         question = self._questions.get(message.subject[len(self._prefix) :])
         if question is None:
-            if self.late:
-                self.late(message)
             return
         self.client.contact = max(self.client.contact, question.sent_at)
         question.answer(message)
@@ -286,23 +284,66 @@ class Link:
             Forbidden: the server refused it.
             OutcomeUnknown: no answer, or the connection was lost.
         """
+        question = Question(subject, take)
+        token = self._register(question)
+        try:
+            self.client.send(subject, data, self._prefix + token, headers)
+        except ServiceError:
+            del self._questions[token]
+            raise
+        answer = await self._wait(token, question, timeout_s)
+        if answer.headers.get(_STATUS) == NO_RESPONDERS and not answer.data:
+            raise NobodyListens(f"nobody listens on {subject}")
+        return answer
+
+    async def ask_once(
+        self, subject: str, data: bytes, *, timeout_s: float, late: Callable[[Message], None]
+    ) -> Message:
+        """Send a request that is answered by one message, perhaps one under another subject; return it.
+
+        Args:
+            subject: where it goes.
+            data: the body.
+            timeout_s: seconds to wait.
+            late: takes the message if it comes although it is no longer waited for.
+
+        Raises:
+            ServiceError: as `ask`, but for NobodyListens.
+        """
+        question = Question(subject, None)
+        token = self._register(question)
+        try:
+            inbox = self.client.send_once(
+                subject, data, f"{self._prefix}1.{token}", question.answer
+            )
+        except ServiceError:
+            del self._questions[token]
+            raise
+        try:
+            answer = await self._wait(token, question, timeout_s)
+        except BaseException:
+            self.client.abandon(inbox, late, LATE_S)
+            raise
+        self.client.forget(inbox)
+        self.client.contact = max(self.client.contact, question.sent_at)
+        return answer
+
+    def _register(self, question: Question) -> str:
         self._asked += 1
         token = str(self._asked)
-        question = Question(subject, take)
-        self.client.send(subject, data, self._prefix + token, headers)
         self._questions[token] = question
+        return token
+
+    async def _wait(self, token: str, question: Question, timeout_s: float) -> Message:
         timer = asyncio.get_running_loop().call_later(timeout_s, question.expire)
         try:
-            answer = await question.future
+            return await question.future
         except OutcomeUnknown:
             self.doubt()
             raise
         finally:
             timer.cancel()
             del self._questions[token]
-        if answer.headers.get(_STATUS) == NO_RESPONDERS and not answer.data:
-            raise NobodyListens(f"nobody listens on {subject}")
-        return answer
 
     def doubt(self) -> None:
         """A question stayed unanswered: find out whether the server is hung, and leave it then."""

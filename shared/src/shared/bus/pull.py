@@ -77,25 +77,28 @@ async def pull(link: Link, stream: str, consumer: str, expires_s: float) -> Deli
     """Take one message, waiting for one at most `expires_s` seconds; None: there was none.
 
     The pull is waited for until the server has ended it. A delivery that comes later all the same (the server was
-    hung, the caller was cancelled) is given back at once by the connection.
+    hung, the caller was cancelled) is given back at once.
 
     Raises:
         NotFound: there is no such consumer.
         Unavailable: the consumer has no leader now, or nothing came back.
     """
 
-    def take(message: Message) -> bool:
-        return is_delivery(message.reply) or message.headers.get("Status") != "100"
-
     subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
     body = _encode({"batch": 1, "expires": int(expires_s * 1e9)})
     try:
-        answer = await link.ask(subject, body, timeout_s=expires_s + ANSWER_WAIT_S, take=take)
+        answer = await link.ask_once(
+            subject,
+            body,
+            timeout_s=expires_s + ANSWER_WAIT_S,
+            late=lambda message: give_back(link, message),
+        )
     except OutcomeUnknown as exc:
         raise Unavailable(f"pull from {stream} {consumer}: {exc}") from exc
     if is_delivery(answer.reply):
         return Delivery(link, answer)
-    status, text = answer.headers.get("Status", ""), answer.headers.get("Description", "")
+    status = answer.headers.get("Status", "")
+    text = answer.headers.get("Description", "").partition("\n")[0]
     what = f"pull from {stream} {consumer}: {status} {text}"
     if status in _EMPTY:
         return None

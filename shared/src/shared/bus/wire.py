@@ -128,11 +128,44 @@ class Client(LibraryClient):
             raise LimitExceeded(f"message of {size} bytes: the servers take {self._max_payload}")
         if self._pending_data_size + size > self._pending_bytes_max:
             raise Unavailable(f"{self._pending_data_size} bytes are waiting to be sent already")
+        self._queue_line(line)
+
+    def _queue_line(self, line: bytes) -> None:
         self._pending.append(line)
         self._pending_data_size += len(line)
         assert self._flush_queue is not None
         if self._flush_queue.empty():
             self._flush_queue.put_nowait(asyncio.get_running_loop().create_future())
+
+    def send_once(self, subject: str, data: bytes, inbox: str, sink: Sink) -> int:
+        """Send a request whose one answer comes to an inbox of its own; return the inbox' number for `forget`.
+
+        A delivery of JetStream carries the subject under which it was stored, so only the inbox tells whose it is.
+        The inbox is gone after one message, and with the connection.
+
+        Raises:
+            ServiceError: as `send`.
+        """
+        self._sid += 1
+        sid = self._sid
+        before = len(self._pending)
+        self.send(subject, data, inbox)
+        opening = command.sub_cmd(inbox, "", sid) + command.unsub_cmd(sid, 1)
+        self._pending.insert(before, opening)
+        self._pending_data_size += len(opening)
+        self._sinks[sid] = sink
+        return sid
+
+    def forget(self, sid: int) -> None:
+        """Drop an inbox that got its answer."""
+        self._sinks.pop(sid, None)
+
+    def abandon(self, sid: int, late: Sink, keep_s: float) -> None:
+        """Close an inbox without an answer; what is on its way already goes to `late`, for `keep_s` seconds."""
+        self._sinks[sid] = late
+        if self.usable:
+            self._queue_line(command.unsub_cmd(sid, 0))
+        asyncio.get_running_loop().call_later(keep_s, self._sinks.pop, sid, None)
 
     async def ping(self, timeout_s: float) -> bool:
         """Return whether the server answers within `timeout_s`; all sent before has then arrived there."""
