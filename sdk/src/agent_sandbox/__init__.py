@@ -1,1 +1,39 @@
 """The async client and the command line of Agent Sandbox."""
+
+from agent_sandbox.client import Client, ClientOptions
+from agent_sandbox.events import Event, Missing, Output, Recovered, Started
+from agent_sandbox.results import Result, TaskFailed
+from agent_sandbox.running import RunningTask
+from agent_sandbox.session import Session
+from shared.errors import (
+    Forbidden,
+    InvalidMessage,
+    LimitExceeded,
+    NotFound,
+    OutcomeUnknown,
+    Rejected,
+    ServiceError,
+    Unavailable,
+)
+
+__all__ = [
+    "Client",
+    "ClientOptions",
+    "Event",
+    "Forbidden",
+    "InvalidMessage",
+    "LimitExceeded",
+    "Missing",
+    "NotFound",
+    "OutcomeUnknown",
+    "Output",
+    "Recovered",
+    "Rejected",
+    "Result",
+    "RunningTask",
+    "ServiceError",
+    "Session",
+    "Started",
+    "TaskFailed",
+    "Unavailable",
+]

@@ -1,0 +1,57 @@
+"""Where to connect and as whom: named, from the environment, or from an embedded cluster's state folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from agent_sandbox import places
+from shared.errors import InvalidMessage, NotFound, Unavailable
+from shared.identity import read_credential
+from shared.messages import Credential
+
+
+class Access(msgspec.Struct, frozen=True):
+    """Servers, and the credential that they know us by."""
+
+    servers: tuple[str, ...]
+    credential: Credential | None
+
+
+class _Cluster(msgspec.Struct):
+    servers: tuple[str, ...] = ()
+
+
+def find_access(
+    state: Path | None, servers: Sequence[str], credential: Path | None, environ: Mapping[str, str]
+) -> Access:
+    """Return where to connect: what is named, else what the environment names, else the default state folder.
+
+    Raises:
+        NotFound: no cluster there, no credential file.
+        Unavailable: the cluster in the folder has not come up yet.
+        InvalidMessage: a file is damaged.
+    """
+    if not servers and state is None:
+        servers = [
+            part.strip()
+            for part in environ.get(places.SERVERS_VARIABLE, "").split(",")
+            if part.strip()
+        ]
+    if servers:
+        named = credential or environ.get(places.CREDENTIAL_VARIABLE)
+        return Access(tuple(servers), read_credential(Path(named)) if named else None)
+    folder = (state or places.default_state(environ)).expanduser()
+    try:
+        found = msgspec.json.decode((folder / places.CLUSTER_FILE).read_bytes(), type=_Cluster)
+    except (FileNotFoundError, NotADirectoryError) as exc:
+        raise NotFound(f"no cluster in {folder}: start one with `agent-sandbox up`") from exc
+    except OSError as exc:
+        raise NotFound(f"{exc.filename}: {exc.strerror}") from exc
+    except (msgspec.DecodeError, msgspec.ValidationError) as exc:
+        raise InvalidMessage(f"{folder / places.CLUSTER_FILE} is damaged: {exc}") from exc
+    if not found.servers:
+        raise Unavailable(f"the cluster in {folder} was never up: start it with `agent-sandbox up`")
+    return Access(found.servers, read_credential(credential or folder / places.CREDENTIAL_FILE))

@@ -1,0 +1,290 @@
+"""The client: connects, publishes tasks, waits for results."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+import msgspec
+
+from agent_sandbox import places
+from agent_sandbox.access import Access, find_access
+from agent_sandbox.orders import (
+    RunOptions,
+    SessionOptions,
+    common_fields,
+    make_task_id,
+    program_task,
+)
+from agent_sandbox.results import Result
+from agent_sandbox.running import (
+    RESULT_GRACE_S,
+    Order,
+    RunningTask,
+    cancel_task,
+    finish,
+    start_task,
+)
+from agent_sandbox.session import Session
+from shared import messages, subjects
+from shared.bus import Bus, BusOptions
+from shared.errors import InvalidMessage
+from shared.ids import parse_name, parse_task_id
+from shared.messages import CancelAnswer, TaskResult
+from shared.task import Open, Task, encode_task
+
+ASK_TIMEOUT_S = 5.0
+T = TypeVar("T")
+
+
+class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a client connects, and how long it tries."""
+
+    state: Path | None = None
+    """State folder of an embedded cluster."""
+    servers: tuple[str, ...] = ()
+    """Addresses of the NATS servers, instead of a state folder."""
+    credential: Path | None = None
+    """Credential file (`.creds`); the state folder's where absent."""
+    tenant: str = places.TENANT
+    connect_s: float = 10.0
+    """Longest wait for a connection, seconds."""
+    publish_s: float = 15.0
+    """Longest wait for the acceptance of a task, seconds; a shard that elects a leader takes up to nine."""
+
+
+class Client:
+    """Publishes tasks and reads what became of them. One connection, any number of tasks at once.
+
+    ```python
+    async with Client() as client:
+        result = await client.run(["python3", "-c", "print(6 * 7)"])
+        print(result.stdout, result.tti_s)
+    ```
+    """
+
+    def __init__(self, options: ClientOptions | None = None) -> None:
+        """Connect nowhere yet: `async with` does.
+
+        Args:
+            options: where to connect; None: `$AGENT_SANDBOX_SERVERS` with `$AGENT_SANDBOX_CREDENTIAL`, else the
+                default state folder.
+        """
+        self.options = options or ClientOptions()
+        self._bus: Bus | None = None
+
+    async def __aenter__(self) -> Self:
+        """Connect.
+
+        Raises:
+            Rejected: no cluster in the state folder, no credential file.
+            Forbidden: the servers refuse the credential.
+            Unavailable: no server could be reached.
+        """
+        given = self.options
+        access: Access = await asyncio.to_thread(
+            find_access, given.state, given.servers, given.credential, dict(os.environ)
+        )
+        self._bus = await Bus.connect(
+            BusOptions(servers=access.servers, name="client", credential=access.credential),
+            deadline_s=given.connect_s,
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the connection; tasks go on."""
+        bus, self._bus = self._bus, None
+        if bus is not None:
+            await bus.close()
+
+    @property
+    def bus(self) -> Bus:
+        """The connection.
+
+        Raises:
+            RuntimeError: the client is not entered.
+        """
+        if self._bus is None:
+            raise RuntimeError("use the client in `async with Client() as client:`")
+        return self._bus
+
+    # --- one-shots -------------------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        argv: Sequence[str] | None = None,
+        *,
+        cancel_with_caller: bool = False,
+        **options: Unpack[RunOptions],
+    ) -> Result:
+        """Run a program, a shell line (`shell=`) or Python code (`code=`) in a fresh sandbox and return its result.
+
+        A command that fails is a result, not an exception: see `Result.check`.
+
+        Args:
+            argv: the program and its arguments.
+            cancel_with_caller: cancel the task when the awaiting coroutine is cancelled; else it goes on.
+            options: see `RunOptions`.
+
+        Raises:
+            InvalidMessage: the task breaks a limit (named); it was not published.
+            Rejected: no such pool, lane full; it was not accepted.
+            OutcomeUnknown: it may have been accepted: no answer, or no result within its deadline.
+        """
+        task = await self.start(argv, **options)
+        return await finish(task, cancel_with_caller=cancel_with_caller)
+
+    async def start(
+        self, argv: Sequence[str] | None = None, **options: Unpack[RunOptions]
+    ) -> RunningTask:
+        """Publish a one-shot and return it as soon as it is accepted; for streaming and cancelling.
+
+        Raises:
+            InvalidMessage: the task breaks a limit (named); it was not published.
+            Rejected: no such pool, lane full; it was not accepted.
+            OutcomeUnknown: no answer; it may have been accepted.
+        """
+        return await self.publish(program_task(argv, options), options)
+
+    async def publish(self, task: Task, options: Mapping[str, Any]) -> RunningTask:
+        """Publish the first task of a new session, of any kind.
+
+        Args:
+            task: with `keep`, the session stays open.
+            options: `pool`, `klass` and `task_id` are read.
+
+        Raises:
+            InvalidMessage: the task breaks a limit (named); it was not published.
+            Rejected: no such pool, lane full; it was not accepted.
+            OutcomeUnknown: no answer; it may have been accepted.
+        """
+        pool = parse_name(options.get("pool", "default"), "pool")
+        klass = options.get("klass", "interactive")
+        if klass not in subjects.CLIENT_CLASSES:
+            raise InvalidMessage(
+                f"class: {' or '.join(subjects.CLIENT_CLASSES)} expected, got {klass!r}"
+            )
+        task_id = parse_task_id(options.get("task_id") or make_task_id())
+        order = Order(
+            tenant=self.options.tenant,
+            session=task_id,
+            task=task_id,
+            subject=subjects.task(self.options.tenant, pool, klass),
+            body=encode_task(task),
+            pool=pool,
+            wait_s=task.deadline_s + RESULT_GRACE_S,
+        )
+        return await start_task(self.bus, order, deadline_s=self.options.publish_s)
+
+    # --- sessions --------------------------------------------------------------------------------------------------
+
+    async def create_session(self, **options: Unpack[SessionOptions]) -> Session:
+        """Create a session that stays open, and return it when a worker has it.
+
+        Raises:
+            TaskFailed: it could not be created.
+            Rejected: no such pool, lane full; it was not accepted.
+            OutcomeUnknown: it may have been created.
+        """
+        running = await self.publish(Open(keep=True, **common_fields(options)), options)
+        result = await finish(running, cancel_with_caller=False)
+        return Session(self, result.check().session_id, opened=result)
+
+    def session(self, session_id: str) -> Session:
+        """Return an existing session by its id; nothing is asked yet."""
+        return Session(self, parse_task_id(session_id))
+
+    async def publish_next(
+        self, session_id: str, task: Task, task_id: str | None = None
+    ) -> RunningTask:
+        """Publish the next task of a session.
+
+        Args:
+            session_id: the session.
+            task: what to do.
+            task_id: its id; None: a new one.
+
+        Raises:
+            InvalidMessage: the task breaks a limit (named); it was not published.
+            OutcomeUnknown: no answer; it may have been accepted.
+        """
+        task_id = parse_task_id(task_id or make_task_id())
+        order = Order(
+            tenant=self.options.tenant,
+            session=session_id,
+            task=task_id,
+            subject=subjects.session_task(self.options.tenant, session_id, task_id),
+            body=encode_task(task),
+            pool=None,
+            wait_s=task.deadline_s + RESULT_GRACE_S,
+        )
+        return await start_task(self.bus, order, deadline_s=self.options.publish_s)
+
+    # --- by id -----------------------------------------------------------------------------------------------------
+
+    async def read_result(self, task_id: str, *, session_id: str | None = None) -> Result | None:
+        """Return the stored result of a task, or None while there is none.
+
+        Args:
+            task_id: the task.
+            session_id: its session; None: it is its session's first task (a one-shot, say).
+        """
+        body = await self.bus.read_result(
+            self.options.tenant,
+            parse_task_id(session_id or task_id),
+            parse_task_id(task_id),
+            timeout_s=ASK_TIMEOUT_S,
+        )
+        return None if body is None else Result(raw=messages.decode(body, TaskResult))
+
+    async def cancel(
+        self, task_id: str, *, session_id: str | None = None, pool: str | None = None
+    ) -> CancelAnswer:
+        """Cancel a task at whatever stage it is.
+
+        Args:
+            task_id: the task.
+            session_id: its session; None: it is its session's first task.
+            pool: only needed to cancel a task that is not published yet.
+
+        Raises:
+            OutcomeUnknown: nobody answered in time.
+        """
+        order = Order(
+            tenant=self.options.tenant,
+            session=parse_task_id(session_id or task_id),
+            task=parse_task_id(task_id),
+            subject="",
+            body=b"",
+            pool=pool,
+            wait_s=0,
+        )
+        return await cancel_task(self.bus, order, wait_s=ASK_TIMEOUT_S * 3)
+
+    async def ask(self, what: str, question: msgspec.Struct, kind: type[T]) -> T:
+        """Ask the pool-managers about this tenant's sessions or the pools.
+
+        Args:
+            what: `sessions`, `session` or `pools`.
+            question: body of the request.
+            kind: type of the answer.
+
+        Raises:
+            NotFound: no pool-manager is there.
+            OutcomeUnknown: no answer in time; nothing was changed.
+        """
+        answer = await self.bus.request(
+            subjects.ask(self.options.tenant, what),
+            messages.encode(question),
+            timeout_s=ASK_TIMEOUT_S,
+        )
+        return messages.decode(answer.data, kind)

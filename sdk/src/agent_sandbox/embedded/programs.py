@@ -1,0 +1,143 @@
+"""How each of our services is started: its entry point and the settings in its environment."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import sys
+from collections.abc import Mapping
+
+import msgspec
+
+from agent_sandbox import places
+from agent_sandbox.embedded.child import Service
+from agent_sandbox.embedded.folder import MARK_VARIABLE, ClusterFile, Folder
+from shared.identity import Identity, Permissions, Signer, roles, write_credential, write_secret
+from shared.pools import PoolSpec
+
+MANAGERS = 2
+NODE_DRAIN_S = 8.0
+"""A node's time to let its workers hand over. `down` ends the whole cluster, so nobody else could take their work."""
+KEPT_VARIABLES = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TMPDIR",
+    "VIRTUAL_ENV",
+    "PYTHONPATH",
+    "PYTHONDONTWRITEBYTECODE",
+)
+"""What our services inherit from the environment of `up`; anything else might be a secret of the user's."""
+DIGEST_VARIABLE = "AGENT_SANDBOX_POOLS_DIGEST"
+"""Changes when the pools did, and with it the service's command: it is started anew."""
+
+
+def manager_names() -> tuple[str, ...]:
+    """Return the pool-managers' names."""
+    return tuple(f"pool-manager-{number}" for number in range(1, MANAGERS + 1))
+
+
+def node_names(cluster: ClusterFile) -> tuple[str, ...]:
+    """Return the nodes' names."""
+    return tuple(f"node-{number}" for number in range(1, cluster.nodes + 1))
+
+
+def write_credentials(
+    folder: Folder, identity: Identity, cluster: ClusterFile, *, anew: bool
+) -> None:
+    """Mint a user for each service, the client and `status`, and write the credentials, mode 0600.
+
+    Args:
+        folder: where to write.
+        identity: the cluster's keys.
+        cluster: which nodes there are.
+        anew: make all anew, as at each start: a newer version may give other permissions. Else only what is missing.
+    """
+
+    def give(name: str, signer: Signer, permissions: Permissions) -> None:
+        path = folder.credential(name)
+        if anew or not path.exists():
+            write_credential(path, signer.mint(name, permissions))
+
+    write_secret(folder.signer_file, msgspec.json.encode(identity.signer).decode())
+    for name in manager_names():
+        give(name, identity.signer, roles.pool_manager(name))
+        watcher = f"{name}-system"
+        give(watcher, identity.system_signer, roles.system_watcher(watcher))
+    for name in node_names(cluster):
+        give(name, identity.signer, roles.local_node(name))
+    give("status", identity.signer, status_role())
+    give("client", identity.signer, roles.publisher(places.TENANT))
+
+
+def status_role() -> Permissions:
+    """What `status` may do: ask, and hear the nodes."""
+    return Permissions(
+        ("$JS.API.INFO", "$JS.API.STREAM.INFO.*", f"ask.{places.TENANT}.>"),
+        ("_INBOX_status.>", "hbn.>"),
+    )
+
+
+def pools_digest(pools: tuple[PoolSpec, ...]) -> str:
+    """Return a short name for exactly these pools."""
+    return hashlib.sha256(msgspec.json.encode(pools)).hexdigest()[:16]
+
+
+def managers(folder: Folder, cluster: ClusterFile, pools: tuple[PoolSpec, ...]) -> list[Service]:
+    """Return the pool-managers, to be started."""
+    made = []
+    for name in manager_names():
+        service = _service(folder, cluster, name, "pool_manager")
+        service.kind = "manager"
+        service.env |= {
+            "POOL_NAME": name,
+            "POOL_NATS_SERVERS": ",".join(cluster.servers),
+            "POOL_CREDENTIAL_FILE": str(folder.credential(name)),
+            "POOL_SYSTEM_CREDENTIAL_FILE": str(folder.credential(f"{name}-system")),
+            "POOL_SIGNER_FILE": str(folder.signer_file),
+            "POOL_POOLS_FILE": str(folder.effective_pools_file),
+            "POOL_READY_FILE": str(service.ready_file),
+            DIGEST_VARIABLE: pools_digest(pools),
+        }
+        made.append(service)
+    return made
+
+
+def local_nodes(folder: Folder, cluster: ClusterFile) -> list[Service]:
+    """Return the nodes, to be started."""
+    made = []
+    for name in node_names(cluster):
+        service = _service(folder, cluster, name, "local_node")
+        service.kind = "node"
+        service.grace_s = NODE_DRAIN_S + 3.0
+        service.env |= {
+            "NODE_NAME": name,
+            "NODE_SERVERS": ",".join(cluster.servers),
+            "NODE_CREDENTIAL_FILE": str(folder.credential(name)),
+            "NODE_DIR": str(folder.nodes / name),
+            "NODE_READY_FILE": str(service.ready_file),
+            "NODE_DRAIN_S": str(NODE_DRAIN_S),
+        }
+        made.append(service)
+    return made
+
+
+def _service(folder: Folder, cluster: ClusterFile, name: str, module: str) -> Service:
+    service = Service(
+        name,
+        "manager",
+        argv=(sys.executable, "-m", module),
+        env=inherited(os.environ) | {MARK_VARIABLE: cluster.id, "PYTHONUNBUFFERED": "1"},
+        log_file=folder.log(name),
+    )
+    service.ready_file = folder.ready / name
+    service.on_parent_death = signal.SIGKILL
+    return service
+
+
+def inherited(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what services inherit."""
+    return {name: environ[name] for name in KEPT_VARIABLES if name in environ}

@@ -1,0 +1,72 @@
+"""What `up` wishes: pools, nodes, isolation, ports. Kept in the folder; the supervisor is told to read it again."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+
+from agent_sandbox.embedded.folder import ClusterFile, Folder, replace_file, translating
+from agent_sandbox.embedded.pools import effective, read_declared
+from shared.errors import InvalidMessage
+from shared.pools import ISOLATION_CLASSES, parse_pools
+
+NODES_MAX = 64
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """What was said to `up`; None: as it was, or the default."""
+
+    nodes: int | None = None
+    pools: Path | None = None
+    isolation: str | None = None
+    base_port: int | None = None
+    """First of nine ports in a row; 0: free ones."""
+
+
+def keep(folder: Folder, cluster: ClusterFile, wishes: Wishes) -> ClusterFile:
+    """Write the wishes into the folder and return its `cluster.json` as it is now.
+
+    Raises:
+        InvalidMessage: a wish is out of its bounds, or the pools can't be read (names what); nothing was changed.
+        Forbidden: a file can't be read or written.
+    """
+    if wishes.nodes is not None and not 1 <= wishes.nodes <= NODES_MAX:
+        raise InvalidMessage(f"nodes: 1 to {NODES_MAX} expected, got {wishes.nodes}")
+    if wishes.isolation not in (None, "auto", *ISOLATION_CLASSES):
+        raise InvalidMessage(
+            f"isolation: auto, {', '.join(ISOLATION_CLASSES)} expected, got {wishes.isolation!r}"
+        )
+    changed = cluster
+    if wishes.nodes is not None:
+        changed = msgspec.structs.replace(changed, nodes=wishes.nodes)
+    if wishes.isolation is not None:
+        chosen = None if wishes.isolation == "auto" else wishes.isolation
+        changed = msgspec.structs.replace(changed, isolation=chosen)
+    if wishes.base_port is not None:
+        changed = msgspec.structs.replace(changed, base_port=wishes.base_port or None)
+    if wishes.pools is not None:
+        with translating(wishes.pools):
+            text = wishes.pools.read_text()
+        effective(parse_pools(text), changed)
+        with translating(folder.pools_file):
+            replace_file(folder.pools_file, text.encode(), mode=0o644)
+    else:
+        effective(read_declared(folder), changed)
+    if changed != cluster:
+        folder.write(changed)
+    return changed
+
+
+def digest(folder: Folder) -> str:
+    """Return a short name for exactly what is wished now.
+
+    Raises:
+        Rejected: the folder can't be read.
+    """
+    cluster = folder.read()
+    wished = [cluster.nodes, cluster.isolation, cluster.base_port]
+    with translating(folder.pools_file):
+        text = folder.pools_file.read_bytes() if folder.pools_file.exists() else b""
+    return hashlib.sha256(msgspec.json.encode(wished) + text).hexdigest()[:16]

@@ -1,0 +1,141 @@
+"""From what a caller says to the task that is published."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from shared.errors import InvalidMessage
+from shared.pools import OnInterrupt
+from shared.task import Command, InputFile, Python, Task
+
+Content = str | bytes | Path
+"""Text, bytes, or a file of this machine whose bytes are sent."""
+
+
+class TaskOptions(TypedDict, total=False):
+    """What every task takes."""
+
+    files: Mapping[str, Content]
+    """Path in the workspace -> content; written before the task runs."""
+    env: Mapping[str, str]
+    """Environment of the user code."""
+    timeout_s: float
+    """Longest run of one attempt, seconds."""
+    deadline_s: float
+    """Longest time from acceptance to the end, waiting included, seconds."""
+    on_interrupt: OnInterrupt
+    """`rerun`, `resume` or `fail`, when the worker dies in mid-task; the pool's rule where absent."""
+    task_id: str
+    """Id of the task (a UUID or ULID); made where absent. The same id runs once, however often it is published."""
+
+
+class SessionOptions(TaskOptions, total=False):
+    """What the creation of a session takes; its id is the task's."""
+
+    pool: str
+    """Pool; `default` where absent."""
+    klass: str
+    """`interactive` (the default) or `batch`."""
+
+
+class ProgramOptions(TaskOptions, total=False):
+    """What a program in a session takes."""
+
+    cwd: str
+    """Directory in the workspace."""
+
+
+class RunOptions(TaskOptions, total=False):
+    """What `run` takes: a program, a shell line or Python code, and where it runs."""
+
+    shell: str
+    """A line for `/bin/sh -c`, instead of a program."""
+    code: str
+    """Python code for the session's interpreter, instead of a program."""
+    cwd: str
+    """Directory in the workspace."""
+    pool: str
+    """Pool; `default` where absent."""
+    klass: str
+    """`interactive` (the default) or `batch`."""
+
+
+def make_task_id() -> str:
+    """Return a new task id."""
+    return str(uuid.uuid4())
+
+
+def common_fields(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the task's fields that all kinds share.
+
+    Raises:
+        InvalidMessage: a file can't be read.
+    """
+    fields: dict[str, Any] = {
+        name: options[name]
+        for name in ("timeout_s", "deadline_s", "on_interrupt")
+        if name in options
+    }
+    if options.get("files"):
+        fields["files"] = tuple(
+            input_file(path, content) for path, content in options["files"].items()
+        )
+    if options.get("env"):
+        fields["env"] = dict(options["env"])
+    return fields
+
+
+def input_file(path: str, content: Content) -> InputFile:
+    """Return a file to send with a task.
+
+    Raises:
+        InvalidMessage: it can't be read.
+    """
+    mode = 0o644
+    if isinstance(content, Path):
+        try:
+            mode = content.stat().st_mode & 0o777
+            content = content.read_bytes()
+        except OSError as exc:
+            raise InvalidMessage(f"file {exc.filename}: {exc.strerror}") from exc
+    if isinstance(content, bytes):
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            return InputFile(path=path, data=content, mode=mode)
+        return InputFile(path=path, text=text, mode=mode)
+    return InputFile(path=path, text=content, mode=mode)
+
+
+def program_task(
+    argv: Sequence[str] | None, options: Mapping[str, Any], *, keep: bool = False
+) -> Task:
+    """Return the task for a program, a shell line or Python code.
+
+    Raises:
+        InvalidMessage: not exactly one of the three, or a file can't be read.
+    """
+    given = [
+        name
+        for name, value in (
+            ("argv", argv),
+            ("shell", options.get("shell")),
+            ("code", options.get("code")),
+        )
+        if value is not None
+    ]
+    if len(given) != 1:
+        raise InvalidMessage(
+            f"exactly one of argv, shell and code expected, got {' and '.join(given) or 'none'}"
+        )
+    fields = common_fields(options)
+    if "code" in given:
+        return Python(code=options["code"], keep=keep, **fields)
+    if "cwd" in options:
+        fields["cwd"] = options["cwd"]
+    if "shell" in given:
+        return Command(shell=options["shell"], keep=keep, **fields)
+    return Command(argv=tuple(argv or ()), keep=keep, **fields)

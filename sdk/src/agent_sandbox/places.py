@@ -1,0 +1,27 @@
+"""Where things lie by default: the state folder of the embedded cluster, and what a client finds in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+STATE_VARIABLE = "AGENT_SANDBOX_STATE"
+SERVERS_VARIABLE = "AGENT_SANDBOX_SERVERS"
+CREDENTIAL_VARIABLE = "AGENT_SANDBOX_CREDENTIAL"
+TENANT = "default"
+"""Tenant of the embedded cluster's client."""
+
+
+def default_state(environ: Mapping[str, str]) -> Path:
+    """Return the state folder to use where none is named: `$AGENT_SANDBOX_STATE`, else the user's XDG state folder."""
+    if named := environ.get(STATE_VARIABLE):
+        return Path(named)
+    base = (
+        environ.get("XDG_STATE_HOME")
+        or Path(environ.get("HOME") or "~").expanduser() / ".local/state"
+    )
+    return Path(base) / "agent-sandbox"
+
+
+CLUSTER_FILE = "cluster.json"
+CREDENTIAL_FILE = "credentials/client.creds"

@@ -1,0 +1,164 @@
+"""What a client gets back: the stored result with what the caller's own clock saw."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from shared.errors import ServiceError
+from shared.messages import FileEntry, TaskResult
+
+Start = Literal["warm", "cold"]
+
+
+class TaskFailed(ServiceError):
+    """A task did not end as `ok`; `result` says how. Raised by `Result.check` and by the file operations."""
+
+    code: ClassVar[str] = "task_failed"
+
+    def __init__(self, result: Result) -> None:
+        """Keep the result; its status decides whether the task surely did nothing."""
+        super().__init__(describe(result.raw))
+        self.result = result
+
+    @property
+    def did_nothing(self) -> bool:
+        """Whether the task surely did nothing: it was refused, or ended before a worker ran it."""
+        raw = self.result.raw
+        return raw.status in ("rejected", "expired", "cancelled") and not raw.timing.started_ms
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """The one terminal result of a task."""
+
+    raw: TaskResult
+    """As it is stored: everything that is known."""
+    tti_s: float | None = None
+    """Seconds from the caller's call to the first instruction of user code, as the caller saw it; None: not seen."""
+    total_s: float = 0.0
+    """Seconds from the caller's call to the result."""
+    start: Start | None = None
+    """Whether a waiting worker took it, or a pod had to be started; None: not known."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it did what was asked (for a command: exit code 0)."""
+        return self.raw.status == "ok"
+
+    @property
+    def status(self) -> str:
+        """`ok`, `failed`, `cancelled`, `expired`, `rejected`, `poison` or `interrupted`."""
+        return self.raw.status
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is not `ok`."""
+        return self.raw.reason
+
+    @property
+    def task_id(self) -> str:
+        """Id of the task."""
+        return self.raw.task
+
+    @property
+    def session_id(self) -> str:
+        """Id of its session; a one-shot's is the task's own."""
+        return self.raw.session
+
+    @property
+    def exit_code(self) -> int | None:
+        """Exit code of the command; None where there is none."""
+        return self.raw.exit_code
+
+    @property
+    def stdout(self) -> str:
+        """What it wrote to stdout; the newest part where `raw.stdout.truncated`."""
+        return self.raw.stdout.text
+
+    @property
+    def stderr(self) -> str:
+        """What it wrote to stderr; the newest part where `raw.stderr.truncated`."""
+        return self.raw.stderr.text
+
+    @property
+    def data(self) -> bytes:
+        """Content that a `read` returned."""
+        return self.raw.data or b""
+
+    @property
+    def entries(self) -> tuple[FileEntry, ...]:
+        """What a `list` returned."""
+        return self.raw.entries or ()
+
+    def check(self) -> Result:
+        """Return the result itself if it is `ok`.
+
+        Raises:
+            TaskFailed: it is not.
+        """
+        if not self.ok:
+            raise TaskFailed(self)
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as plain data: the stored fields with the caller's times beside them."""
+        fields: dict[str, Any] = msgspec.to_builtins(self.raw)
+        return fields | {"tti_s": self.tti_s, "total_s": self.total_s, "start": self.start}
+
+
+def describe(result: TaskResult) -> str:
+    """Return one sentence that says how a task ended."""
+    how = {
+        "exit_code": f"exit code {result.exit_code}",
+        "signal": f"killed by signal {result.signal}",
+        "oom": "out of memory",
+        "timeout": "ran longer than its timeout",
+        "deadline": "not done within its deadline",
+        "sandbox_lost": "its sandbox ended",
+        "worker_lost": "its worker was lost",
+        "deaths": "its worker died again and again",
+        "unknown_session": "there is no such session",
+        "session_ended": "its session has ended",
+        "requested": "on request",
+    }.get(result.reason or "", result.reason or "")
+    said = result.error.message if result.error else ""
+    details = ": ".join(part for part in (how, said) if part)
+    return f"task {result.task} {result.status}" + (f" ({details})" if details else "")
+
+
+EXIT_TIMEOUT = 124
+EXIT_SYSTEM = 125
+EXIT_OOM = 137
+EXIT_CANCELLED = 130
+SIGNAL_BASE = 128
+
+
+def exit_code_of(result: TaskResult) -> int:
+    """Return the exit code with which a command line stands for this result.
+
+    The command's own; 128 + signal; 137 out of memory; 124 timeout or deadline; 130 cancelled; 125 the system's
+    fault or refusal.
+    """
+    match result.status:
+        case "ok":
+            return result.exit_code or 0
+        case "cancelled":
+            return EXIT_CANCELLED
+        case "expired":
+            return EXIT_TIMEOUT
+        case "failed":
+            pass
+        case _:
+            return EXIT_SYSTEM
+    match result.reason:
+        case "exit_code" if result.exit_code is not None:
+            return result.exit_code
+        case "signal" if result.signal is not None:
+            return SIGNAL_BASE + result.signal
+        case "oom":
+            return EXIT_OOM
+        case "timeout" | "deadline":
+            return EXIT_TIMEOUT
+        case _:
+            return EXIT_SYSTEM

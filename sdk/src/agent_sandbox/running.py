@@ -1,0 +1,285 @@
+"""One task of ours: published once, watched until its result is there.
+
+Results are heard at the moment they are stored (`done.…`, subscribed before the publish) and read once a second in
+between, so that a message lost on the way costs a second and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from agent_sandbox.events import Event, Sequencer, Started
+from agent_sandbox.results import Result
+from shared import messages, subjects
+from shared.bus import Bus, Message, Subscription
+from shared.errors import InvalidMessage, OutcomeUnknown, ServiceError, Unavailable
+from shared.messages import CancelAnswer, CancelAsk, TaskResult
+
+READ_EVERY_S = 1.0
+READ_TIMEOUT_S = 0.5
+EVENTS_MAX = 4096
+"""Events that wait for a slow reader; what comes after is taken from the result in the end."""
+RESULT_GRACE_S = 60.0
+"""Beyond a task's deadline, the sweepers' time to write its end."""
+CANCEL_TRY_S = 3.0
+CANCEL_PAUSE_S = 0.2
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What to publish, and under which names."""
+
+    tenant: str
+    session: str
+    task: str
+    subject: str
+    body: bytes
+    pool: str | None
+    """Pool of a first task; None for a later task of a session."""
+    wait_s: float
+    """Longest wait for the result, counted from its publish."""
+
+
+class RunningTask:
+    """A task that was published. Use it as a context manager, or await `result`: both end its subscriptions."""
+
+    def __init__(self, bus: Bus, order: Order) -> None:
+        """Start nothing yet: `start_task` does."""
+        self._bus = bus
+        self._order = order
+        self._called = time.monotonic()
+        self._done: asyncio.Future[TaskResult] = asyncio.get_running_loop().create_future()
+        self._started_after_s: float | None = None
+        self._total_s = 0.0
+        self._sequencer = Sequencer()
+        self._events: asyncio.Queue[Event] = asyncio.Queue(EVENTS_MAX)
+        self._keep_events = True
+        self._subscriptions: list[Subscription] = []
+
+    @property
+    def task_id(self) -> str:
+        """Id of the task."""
+        return self._order.task
+
+    @property
+    def session_id(self) -> str:
+        """Id of its session."""
+        return self._order.session
+
+    async def __aenter__(self) -> Self:
+        """Return the task itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop listening; the task goes on."""
+        await self.forget()
+
+    async def forget(self) -> None:
+        """Stop listening; the task goes on, its result can be read later by its id."""
+        subscriptions, self._subscriptions = self._subscriptions, []
+        for subscription in subscriptions:
+            await subscription.unsubscribe()
+
+    async def result(self, *, wait_s: float | None = None) -> Result:
+        """Wait for the task's one result.
+
+        Args:
+            wait_s: longest wait, seconds; None: as long as the task may take by its deadline.
+
+        Raises:
+            OutcomeUnknown: no result within that time; the task goes on.
+        """
+        try:
+            async with asyncio.timeout(self._order.wait_s if wait_s is None else wait_s):
+                stored = await self._wait_stored()
+        except TimeoutError as exc:
+            raise OutcomeUnknown(
+                f"no result of task {self.task_id} within the wait; it goes on, ask again under this id"
+            ) from exc
+        finally:
+            await self.forget()
+        return self._to_result(stored)
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Yield what happens to the task until its result is there: started, output, recovered, missing.
+
+        One reader only. The result itself comes from `result`.
+
+        Raises:
+            OutcomeUnknown: no result within the wait.
+        """
+        until = time.monotonic() + self._order.wait_s
+        waiting = asyncio.ensure_future(self._wait_stored())
+        try:
+            while not waiting.done():
+                getting = asyncio.ensure_future(self._events.get())
+                left_s = until - time.monotonic()
+                await asyncio.wait(
+                    {waiting, getting}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                if getting.done():
+                    yield getting.result()
+                    continue
+                getting.cancel()
+                if not waiting.done() and left_s <= 0:
+                    raise OutcomeUnknown(
+                        f"no result of task {self.task_id} within the wait; it goes on"
+                    )
+            stored = waiting.result()
+        finally:
+            waiting.cancel()
+        while not self._events.empty():
+            yield self._events.get_nowait()
+        for event in self._sequencer.finish(stored):
+            yield event
+
+    def ignore_events(self) -> None:
+        """Keep no events from now on: nobody will read them."""
+        self._keep_events = False
+
+    async def cancel(self, *, wait_s: float = 15.0) -> CancelAnswer:
+        """Ask for the task's end, at whatever stage it is.
+
+        Args:
+            wait_s: longest wait for an answer, seconds.
+
+        Returns:
+            What became of it: `cancelled` comes only after the cancelled result is stored.
+
+        Raises:
+            OutcomeUnknown: nobody answered in time.
+        """
+        return await cancel_task(self._bus, self._order, wait_s=wait_s)
+
+    # --- what is heard ---------------------------------------------------------------------------------------------
+
+    async def listen(self) -> None:
+        """Subscribe to the task's result and events: before the publish, so that nothing is missed."""
+        names = (self._order.tenant, self._order.session, self._order.task)
+        self._subscriptions = [
+            await self._bus.subscribe(subjects.done(*names), self._hear_result),
+            await self._bus.subscribe(subjects.output(*names), self._hear_event),
+        ]
+
+    def _hear_result(self, message: Message) -> None:
+        if self._done.done():
+            return
+        try:
+            stored = messages.decode(message.data, TaskResult)
+        except InvalidMessage:  # from a newer system; the read will say so
+            return
+        self._settle(stored)
+
+    def _hear_event(self, message: Message) -> None:
+        for event in self._sequencer.take(message.headers, message.data):
+            if isinstance(event, Started) and self._started_after_s is None:
+                self._started_after_s = time.monotonic() - self._called
+            if self._keep_events:
+                try:
+                    self._events.put_nowait(event)
+                except asyncio.QueueFull:  # the reader is too slow: the rest comes from the result
+                    self._keep_events = False
+                    self._sequencer.lose(event)
+
+    def _settle(self, stored: TaskResult) -> None:
+        if not self._done.done():
+            self._total_s = time.monotonic() - self._called
+            self._done.set_result(stored)
+
+    async def _wait_stored(self) -> TaskResult:
+        """Wait for the result: live, or by a read each second. The caller bounds it."""
+        while not self._done.done():
+            await asyncio.wait({self._done}, timeout=READ_EVERY_S)
+            if self._done.done():
+                break
+            try:
+                body = await self._bus.read_result(
+                    self._order.tenant,
+                    self._order.session,
+                    self._order.task,
+                    timeout_s=READ_TIMEOUT_S,
+                )
+            except (Unavailable, OutcomeUnknown):  # no answer now: the next second
+                continue
+            if body is not None:
+                self._settle(messages.decode(body, TaskResult))
+        return self._done.result()
+
+    def _to_result(self, stored: TaskResult) -> Result:
+        return Result(raw=stored, tti_s=self._started_after_s, total_s=self._total_s)
+
+
+async def start_task(bus: Bus, order: Order, *, deadline_s: float) -> RunningTask:
+    """Publish a task and return it as soon as it is accepted.
+
+    Args:
+        bus: connection.
+        order: what to publish.
+        deadline_s: longest wait for the acceptance, seconds; tries go under the same id.
+
+    Raises:
+        LimitExceeded: body too large, or the lane is full; it was not accepted.
+        Rejected: no such pool; it was not accepted.
+        OutcomeUnknown: no answer; it may have been accepted.
+    """
+    running = RunningTask(bus, order)
+    await running.listen()
+    try:
+        await bus.publish_acked(
+            order.subject, order.body, message_id=order.task, deadline_s=deadline_s
+        )
+    except BaseException:
+        await running.forget()
+        raise
+    return running
+
+
+async def cancel_task(bus: Bus, order: Order, *, wait_s: float) -> CancelAnswer:
+    """Ask the pool-managers to cancel a task, again while they can't say.
+
+    Raises:
+        OutcomeUnknown: no definite answer within `wait_s`.
+    """
+    subject = subjects.cancel(order.tenant, order.session, order.task)
+    body = messages.encode(CancelAsk(pool=order.pool))
+    until = time.monotonic() + wait_s
+    said = "nobody answered"
+    while time.monotonic() < until:
+        try:
+            answer = messages.decode(
+                (await bus.request(subject, body, timeout_s=CANCEL_TRY_S)).data, CancelAnswer
+            )
+        except ServiceError as exc:
+            if exc.definite and not isinstance(exc, Unavailable) and exc.code != "not_found":
+                raise
+            said = str(exc)
+        else:
+            if answer.outcome != "try_again":
+                return answer
+            said = answer.error.message if answer.error else "try again"
+        await asyncio.sleep(CANCEL_PAUSE_S)
+    raise OutcomeUnknown(f"cancel of task {order.task}: no answer within {wait_s:g} s ({said})")
+
+
+async def finish(task: RunningTask, *, cancel_with_caller: bool) -> Result:
+    """Wait for a task's result; on the caller's cancellation cancel the task if asked to, else leave it."""
+    task.ignore_events()
+    try:
+        return await task.result()
+    except asyncio.CancelledError:
+        if cancel_with_caller:
+            # Shielded and bounded: the order to cancel must get out although we are being cancelled.
+            await asyncio.shield(
+                asyncio.wait_for(asyncio.gather(task.cancel(), return_exceptions=True), 15.0)
+            )
+        raise

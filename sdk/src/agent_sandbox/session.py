@@ -1,0 +1,192 @@
+"""A session that stays open: its tasks run one after another in one sandbox, which keeps files and interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, Unpack
+
+from agent_sandbox.orders import (
+    Content,
+    ProgramOptions,
+    TaskOptions,
+    common_fields,
+    input_file,
+    program_task,
+)
+from agent_sandbox.results import Result
+from agent_sandbox.running import RunningTask, finish
+from shared import limits
+from shared.errors import InvalidMessage
+from shared.messages import FileEntry, ShowAsk
+from shared.task import Close, ListFiles, ReadFile, RemoveFile, Task, WriteFile
+from shared.views import SessionAnswer
+
+if TYPE_CHECKING:
+    from agent_sandbox.client import Client
+
+FILE_BYTES_MAX = 64 * 1024 * 1024
+"""Largest file that `read` puts together."""
+
+
+class Session:
+    """One session. As a context manager it is closed at the end."""
+
+    def __init__(self, client: Client, session_id: str, *, opened: Result | None = None) -> None:
+        """Name a session; `Client.create_session` makes one."""
+        self._client = client
+        self.id = session_id
+        self.opened = opened
+        """Result of its creation, where this client created it."""
+
+    async def __aenter__(self) -> Self:
+        """Return the session."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        await self.close()
+
+    # --- programs --------------------------------------------------------------------------------------------------
+
+    async def exec(
+        self,
+        argv: Sequence[str] | str,
+        *,
+        cancel_with_caller: bool = False,
+        **options: Unpack[ProgramOptions],
+    ) -> Result:
+        """Run a program, or a line for `/bin/sh -c` where a string is given, and return its result.
+
+        Args:
+            argv: the program and its arguments, or a shell line.
+            cancel_with_caller: cancel the task when the awaiting coroutine is cancelled; else it goes on.
+            options: see `ProgramOptions`.
+
+        Raises:
+            InvalidMessage: the task breaks a limit (named); it was not published.
+            OutcomeUnknown: it may have been accepted: no answer, or no result within its deadline.
+        """
+        return await finish(
+            await self.start(argv, **options), cancel_with_caller=cancel_with_caller
+        )
+
+    async def start(
+        self, argv: Sequence[str] | str, **options: Unpack[ProgramOptions]
+    ) -> RunningTask:
+        """Publish a program and return it as soon as it is accepted; for streaming and cancelling.
+
+        Raises:
+            InvalidMessage: the task breaks a limit (named); it was not published.
+            OutcomeUnknown: no answer; it may have been accepted.
+        """
+        if isinstance(argv, str):
+            task = program_task(None, {**options, "shell": argv})
+        else:
+            task = program_task(argv, options)
+        return await self._publish(task, options)
+
+    async def python(
+        self, code: str, *, cancel_with_caller: bool = False, **options: Unpack[TaskOptions]
+    ) -> Result:
+        """Run code in the session's interpreter, whose variables live on from task to task.
+
+        Raises:
+            InvalidMessage: the task breaks a limit (named); it was not published.
+            OutcomeUnknown: it may have been accepted: no answer, or no result within its deadline.
+        """
+        running = await self.start_python(code, **options)
+        return await finish(running, cancel_with_caller=cancel_with_caller)
+
+    async def start_python(self, code: str, **options: Unpack[TaskOptions]) -> RunningTask:
+        """Publish code and return the task as soon as it is accepted.
+
+        Raises:
+            InvalidMessage: the task breaks a limit (named); it was not published.
+            OutcomeUnknown: no answer; it may have been accepted.
+        """
+        return await self._publish(program_task(None, {**options, "code": code}), options)
+
+    # --- files -----------------------------------------------------------------------------------------------------
+
+    async def write(self, path: str, content: Content, **options: Unpack[TaskOptions]) -> Result:
+        """Write a file into the workspace.
+
+        Raises:
+            TaskFailed: it could not be written.
+            InvalidMessage: too large for one message; it was not published.
+        """
+        task = WriteFile(**common_fields(options) | {"files": (input_file(path, content),)})
+        return await self._do(task, options)
+
+    async def read(self, path: str, **options: Unpack[TaskOptions]) -> bytes:
+        """Return a file's content, read in pieces where it is large.
+
+        Raises:
+            TaskFailed: it could not be read.
+            InvalidMessage: larger than FILE_BYTES_MAX.
+        """
+        pieces: list[bytes] = []
+        offset, size = 0, 1
+        while offset < size:
+            result = await self._do(
+                ReadFile(
+                    path=path, offset=offset, limit=limits.READ_BYTES_MAX, **common_fields(options)
+                ),
+                options,
+            )
+            size = result.raw.size or 0
+            if size > FILE_BYTES_MAX:
+                raise InvalidMessage(f"{path}: {size} bytes, read takes {FILE_BYTES_MAX}")
+            if not result.data:
+                break
+            pieces.append(result.data)
+            offset += len(result.data)
+        return b"".join(pieces)
+
+    async def list(self, path: str = ".", **options: Unpack[TaskOptions]) -> tuple[FileEntry, ...]:
+        """Return the entries of a directory, at most `limits.LIST_ENTRIES_MAX`.
+
+        Raises:
+            TaskFailed: it could not be listed.
+        """
+        return (await self._do(ListFiles(path=path, **common_fields(options)), options)).entries
+
+    async def remove(
+        self, path: str, *, recursive: bool = False, **options: Unpack[TaskOptions]
+    ) -> Result:
+        """Remove a file, or a directory with what is in it if `recursive`.
+
+        Raises:
+            TaskFailed: it could not be removed.
+        """
+        return await self._do(
+            RemoveFile(path=path, recursive=recursive, **common_fields(options)), options
+        )
+
+    # --- the session -----------------------------------------------------------------------------------------------
+
+    async def show(self) -> SessionAnswer:
+        """Return what the session's record says.
+
+        Raises:
+            NotFound: there is no such session, or no pool-manager is up.
+            OutcomeUnknown: no answer in time.
+        """
+        return await self._client.ask("session", ShowAsk(session=self.id), SessionAnswer)
+
+    async def close(self) -> Result:
+        """End the session: its pod goes, it takes nothing more. Closing a session that has ended does nothing."""
+        return await finish(await self._publish(Close(), {}), cancel_with_caller=False)
+
+    async def _publish(self, task: Task, options: TaskOptions) -> RunningTask:
+        return await self._client.publish_next(self.id, task, options.get("task_id"))
+
+    async def _do(self, task: Task, options: TaskOptions) -> Result:
+        """Publish a file operation and return its result, which must be `ok`."""
+        return (await finish(await self._publish(task, options), cancel_with_caller=False)).check()
