@@ -1,1 +1,6 @@
-"""The trusted half of a worker: claims sessions and drives the confined runner."""
+"""The worker: the trusted half of a pod. It takes one session, works it off, and ends."""
+
+
+def preload() -> None:
+    """Import all that a worker needs, once, in the zygote that forks workers."""
+    import worker_agent.__main__  # noqa: F401, PLC0415 - imported for what it loads

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 from shared import logs, messages, subjects
 from shared.bus import Bus, BusOptions, Message, Subscription
-from shared.errors import InvalidMessage, OutcomeUnknown, ServiceError, StaleEpoch
+from shared.errors import InvalidMessage, OutcomeUnknown, StaleEpoch
 from shared.messages import CancelAnswer, CancelOrder, WorkerBeat, WorkerState
 from shared.service import Stop
 from worker_agent.adapters.contact import BusContact
@@ -27,7 +28,9 @@ log = logs.get(__name__)
 CANCEL_S = 10.0
 """Longest wait for the commit of a cancelled task before the asker is told to ask again."""
 PING_WARM_S = 10.0
-PING_BOUND_S = 0.5
+"""Idle, a worker costs next to nothing; a lost server shows at the next bell or beat."""
+CONTACT_EVERY_S = 1.0
+"""Bound, it asks for a sign of life so often."""
 
 
 class Worker:
@@ -78,16 +81,16 @@ class Worker:
                 self._held = held
                 group.create_task(self._bind())
                 logs.bind(session_id=held.record.session, epoch=held.record.epoch)
-                await self._holder.hold(
-                    held, stop, idle_release_s=self._pod.settings.idle_release_s
-                )
+                async with self._bus.watch_contact(CONTACT_EVERY_S):
+                    await self._holder.hold(
+                        held, stop, idle_release_s=self._pod.settings.idle_release_s
+                    )
             finally:
                 beating.cancel()
 
     async def _bind(self) -> None:
         """What a bound worker needs, off the path to the first instruction of user code."""
         await self._waiter.leave()
-        self._bus.set_ping_interval(PING_BOUND_S)
         await self._bus.subscribe(subjects.control(self._pod.spec.pod), self._on_control)
 
     async def _check_fence(self) -> None:
@@ -137,28 +140,27 @@ class Worker:
             return CancelAnswer(outcome="try_again")
         if running.status is None:
             return CancelAnswer(outcome="try_again")
-        outcome = "cancelled" if running.status == "cancelled" else "finished"
-        return CancelAnswer(outcome=outcome, status=running.status)
+        return CancelAnswer(
+            outcome="cancelled" if running.status == "cancelled" else "finished",
+            status=running.status,
+        )
 
 
-async def serve(pod: Pod, sandbox: Sandbox, stop: Stop) -> None:
+async def serve(pod: Pod, opening: Awaitable[Sandbox], stop: Stop) -> None:
     """Run one worker to its end, then its sandbox's.
 
+    Args:
+        pod: whose sidecar this is.
+        opening: yields the sandbox once its runner has said hello.
+        stop: set when the worker is to leave.
+
     Raises:
-        ServiceError: no NATS server could be reached.
+        ServiceError: no NATS server could be reached, or the runner does not answer.
     """
     if not pod.mark_used():
         log.warning("pod.used_before", pod=pod.spec.pod)
         return
-    bus = await Bus.connect(
-        BusOptions(
-            servers=pod.spec.servers,
-            name=pod.spec.pod,
-            credential=pod.spec.credential,
-            ping_interval_s=PING_WARM_S,
-            inbox_prefix=f"_INBOX_{pod.spec.pod}",
-        )
-    )
+    sandbox, bus = await asyncio.gather(opening, _connect(pod))
     try:
         await Worker(pod, bus, sandbox).serve(stop)
     except* StaleEpoch as fenced:
@@ -167,11 +169,16 @@ async def serve(pod: Pod, sandbox: Sandbox, stop: Stop) -> None:
         log.warning("session.given_up", reason=str(gave_up.exceptions[0]))
     finally:
         await sandbox.close()
-        await _close(bus)
-
-
-async def _close(bus: Bus) -> None:
-    try:
         await bus.close()
-    except ServiceError as exc:
-        log.debug("bus.close_failed", error=exc.code)
+
+
+async def _connect(pod: Pod) -> Bus:
+    return await Bus.connect(
+        BusOptions(
+            servers=pod.spec.servers,
+            name=pod.spec.pod,
+            credential=pod.spec.credential,
+            ping_interval_s=PING_WARM_S,
+            inbox_prefix=f"_INBOX_{pod.spec.pod}",
+        )
+    )

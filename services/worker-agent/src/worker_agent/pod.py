@@ -14,16 +14,20 @@ MARKER = "used"
 
 
 class SandboxFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The sandbox as the kernel of the node sees it."""
+    """The sandbox as its node started it (`sandbox` in what the node hands over)."""
 
-    pid: int
-    """Host pid of the runner."""
     isolation: str
     """The class that it really has."""
-    cgroup_memory: str | None = None
-    """Folder of its memory cgroup, where it has one."""
+    workspace: str
+    """The session's directory on the node."""
+    enforced: tuple[str, ...] = ()
+    """Limits that the kernel holds."""
     watch: tuple[str, ...] = ()
-    """Limits that the kernel does not enforce here: `memory`, `pids`, `disk`."""
+    """Limits that nobody else holds: of `memory`, `pids`, `disk`."""
+    pid: int = 0
+    """The runner's pid on the node."""
+    memory_cgroup: str | None = None
+    """Folder of its memory cgroup, where it has one."""
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,14 +41,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def place(self) -> Place:
         """Where its tasks run."""
-        return Place(
-            worker=self.spec.pod, node=self.spec.node, isolation=self.sandbox.isolation
-        )
-
-    @property
-    def workspace(self) -> Path:
-        """The session's directory as the node sees it."""
-        return self.folder / "workspace"
+        return Place(worker=self.spec.pod, node=self.spec.node, isolation=self.sandbox.isolation)
 
     def mark_used(self) -> bool:
         """Write the marker; return False if it was there: this pod has served before and must end."""

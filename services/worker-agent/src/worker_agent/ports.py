@@ -164,8 +164,10 @@ class Voice(Protocol):
 class Sandbox(Protocol):
     """The confined half of the pod."""
 
-    lost: bool
-    """The sandbox is gone."""
+    @property
+    def lost(self) -> bool:
+        """Whether the sandbox is gone."""
+        ...
 
     async def run(self, order: RunOrder) -> RunEnd:
         """Do what a task asks; returns how it ended, also when `stop` ended it. Never raises for what user code does."""

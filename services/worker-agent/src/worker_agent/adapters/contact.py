@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from shared import messages, subjects
 from shared.bus import Bus
-from shared.errors import ServiceError
 from shared.messages import WorkerBeat
 
 PROBE_S = 1.0
@@ -24,11 +23,7 @@ class BusContact:
 
     async def probe(self) -> bool:
         """Ask for a proof of contact now; return whether it came."""
-        try:
-            await self._bus.ping(timeout_s=PROBE_S)
-        except ServiceError:
-            return False
-        return True
+        return await self._bus.probe(timeout_s=PROBE_S)
 
     async def beat(self, beat: WorkerBeat) -> None:
         """Send a heartbeat."""

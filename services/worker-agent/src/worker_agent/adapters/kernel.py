@@ -82,7 +82,9 @@ def disk_mib(folder: Path, limit_mib: float) -> float:
     return used / MIB
 
 
-def passed_limit(runner_pid: int, workspace: Path, limits: PodLimits, watch: tuple[str, ...]) -> str | None:
+def passed_limit(
+    runner_pid: int, workspace: Path, limits: PodLimits, watch: tuple[str, ...]
+) -> str | None:
     """Return which watched limit the sandbox has passed, in words, or None."""
     pids = list(process_tree(runner_pid)) if {"memory", "pids"} & set(watch) else []
     if "pids" in watch and len(pids) > limits.pids:

@@ -11,7 +11,7 @@ import msgspec
 
 from shared import logs, transitions
 from shared.errors import ErrorInfo, InvalidMessage, ServiceError
-from shared.messages import TaskResult, Timing
+from shared.messages import Status, TaskResult, Timing
 from shared.pools import OnInterrupt
 from shared.record import Record
 from shared.task import Close, Task, decode_task, kind_of
@@ -48,7 +48,7 @@ class Running(msgspec.Struct, kw_only=True):
     session: str
     task: str
     committed: asyncio.Event
-    status: str | None = None
+    status: Status | None = None
     """Status of the committed result."""
 
 

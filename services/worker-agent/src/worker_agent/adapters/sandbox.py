@@ -1,0 +1,214 @@
+"""The confined half of the pod: tasks become orders to the runner, and what comes back becomes how a run ended."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+from shared import limits, task
+from shared.errors import ErrorInfo
+from worker_agent.adapters import kernel
+from worker_agent.adapters.runner import (
+    Exit,
+    FileFailed,
+    Run,
+    RunnerChannel,
+    RunnerLost,
+    Watch,
+)
+from worker_agent.core.results import RunEnd, StopCause
+from worker_agent.pod import Pod
+from worker_agent.ports import RunOrder
+
+GRACE_S = 1.0
+"""Between the polite end of user code (SIGINT) and the forced one."""
+
+_NOT_STOPPED: tuple[StopCause | None, str] = (None, "")
+
+
+class RunnerSandbox:
+    """Implements `ports.Sandbox` over the runner's channel."""
+
+    def __init__(self, channel: RunnerChannel, pod: Pod) -> None:
+        """Use `open`."""
+        self._channel = channel
+        self._pod = pod
+        self._stopped = _NOT_STOPPED
+        self._doing: asyncio.Task[RunEnd] | None = None
+
+    @classmethod
+    async def open(cls, channel_fd: int, pod: Pod) -> RunnerSandbox:
+        """Take the channel over.
+
+        Raises:
+            RunnerLost: the runner does not say hello.
+        """
+        return cls(await RunnerChannel.open(channel_fd), pod)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the sandbox is gone."""
+        return self._channel.lost is not None
+
+    async def wait_lost(self) -> None:
+        """Return when the sandbox is gone."""
+        await self._channel.wait_lost()
+
+    async def run(self, order: RunOrder) -> RunEnd:
+        """Do what a task asks, within its time and the sandbox's limits; return how it ended."""
+        self._stopped = _NOT_STOPPED
+        facts = self._pod.sandbox
+        kills_before = kernel.oom_kills(facts.memory_cgroup)
+        watching = asyncio.ensure_future(self._watch(order))
+        self._doing = asyncio.ensure_future(self._do(order))
+        try:
+            await asyncio.wait({self._doing})
+            end = self._doing.result()
+        finally:
+            watching.cancel()
+            self._doing.cancel()
+            self._doing = None
+        cause, limit = self._stopped
+        return RunEnd(
+            exit_code=end.exit_code,
+            signal=end.signal,
+            stopped=cause,
+            limit=limit,
+            oom=kernel.oom_kills(facts.memory_cgroup) > kills_before,
+            lost=end.lost,
+            failure=end.failure,
+            interpreter=end.interpreter,
+            data=end.data,
+            size=end.size,
+            entries=end.entries,
+            truncated=end.truncated,
+        )
+
+    async def stop(self, cause: StopCause, limit: str = "") -> None:
+        """End the user code that runs now, if any: politely for a cancel or a time limit, at once for a passed limit."""
+        if self._doing is None or self._stopped != _NOT_STOPPED:
+            return
+        self._stopped = (cause, limit)
+        if cause == "limit":
+            self.kill()
+        else:
+            self._channel.stop(GRACE_S)
+
+    async def freeze(self) -> None:
+        """Stop user code without ending it."""
+        with suppress(RunnerLost):
+            await self._channel.freeze()
+
+    async def thaw(self) -> None:
+        """Let user code go on."""
+        with suppress(RunnerLost):
+            await self._channel.thaw()
+
+    async def close(self) -> None:
+        """End the sandbox."""
+        await self._channel.close()
+
+    def kill(self) -> None:
+        """Kill the sandbox from outside: what passed a limit may not let its runner run any more."""
+        for pid in kernel.process_tree(self._pod.sandbox.pid):
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+    async def _do(self, order: RunOrder) -> RunEnd:
+        try:
+            for file in order.task.files:
+                await self._channel.files.write(file.path, _once(file.content()), mode=file.mode)
+            return await self._act(order)
+        except FileFailed as exc:
+            return RunEnd(failure=exc.info())
+        except RunnerLost:
+            return RunEnd(lost=True)
+        except ValueError as exc:
+            return RunEnd(failure=ErrorInfo(code="exec_too_long", message=str(exc)))
+
+    async def _act(self, order: RunOrder) -> RunEnd:
+        match order.task:
+            case task.Command() | task.Python():
+                return _run_end(await self._channel.run(_run(order), self._told(order)))
+            case task.ReadFile(path=path, offset=offset, limit=limit):
+                pieces: list[bytes] = []
+
+                async def keep(piece: bytes) -> None:
+                    pieces.append(piece)
+
+                done = await self._channel.files.read(path, keep, offset=offset, limit=limit)
+                return RunEnd(data=b"".join(pieces), size=done.size)
+            case task.ListFiles(path=path):
+                listing = await self._channel.files.list(path, limit=limits.LIST_ENTRIES_MAX)
+                return RunEnd(entries=listing.entries, truncated=listing.truncated)
+            case task.RemoveFile(path=path, recursive=recursive):
+                await self._channel.files.remove(path, recursive=recursive)
+                return RunEnd()
+            case _:  # open, write, close: their files are written already
+                return RunEnd()
+
+    def _told(self, order: RunOrder) -> Watch:
+        async def started(at_ns: int) -> None:
+            await order.on_started(at_ns / 1e6)
+
+        return Watch(started, order.on_output)
+
+    async def _watch(self, order: RunOrder) -> None:
+        """End the run at its time limit, or when the sandbox passes a limit that the kernel does not hold."""
+        loop = asyncio.get_running_loop()
+        timeout_at = loop.time() + order.timeout_s
+        deadline_at = loop.time() + order.deadline_left_s
+        watch = self._pod.sandbox.watch
+        while True:
+            until = min(timeout_at, deadline_at)
+            await asyncio.sleep(
+                max(
+                    0.0,
+                    min(kernel.INTERVAL_S, until - loop.time()) if watch else until - loop.time(),
+                )
+            )
+            if loop.time() >= until:
+                await self.stop("timeout" if timeout_at <= deadline_at else "deadline")
+                return
+            passed = await asyncio.to_thread(self._passed) if "disk" in watch else self._passed()
+            if passed is not None:
+                await self.stop("limit", passed)
+                return
+
+    def _passed(self) -> str | None:
+        facts = self._pod.sandbox
+        return kernel.passed_limit(
+            facts.pid, Path(facts.workspace), self._pod.spec.limits, facts.watch
+        )
+
+
+def _run(order: RunOrder) -> Run:
+    asked = order.task
+    name = order.env["AGENT_SANDBOX_TASK"]
+    if isinstance(asked, task.Python):
+        return Run(task=name, kind="python", code=asked.code, env=order.env)
+    return Run(
+        task=name,
+        kind="command",
+        argv=asked.argv,
+        shell=asked.shell,
+        env=order.env,
+        cwd=None if asked.cwd == "." else asked.cwd,
+    )
+
+
+def _run_end(end: Exit) -> RunEnd:
+    failure = None
+    if end.error is not None:
+        failure = ErrorInfo(code=end.error.code[:100], message=end.error.message[:1000])
+    return RunEnd(
+        exit_code=end.exit_code, signal=end.signal, failure=failure, interpreter=end.interpreter
+    )
+
+
+async def _once(content: bytes) -> AsyncIterator[bytes]:
+    yield content
