@@ -1,4 +1,4 @@
-"""Start one node: `python -m local_node`, settings in `NODE_…` variables."""
+"""Start one node: `python -m local_node`, settings in `LOCAL_NODE_…` variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shared.settings import SettingsError, load
 def main() -> int:
     """Run the node until it is asked to leave; return its exit code."""
     try:
-        settings = load(NodeSettings, "NODE_", os.environ)
+        settings = load(NodeSettings, "LOCAL_NODE_", os.environ)
     except SettingsError as exc:
         sys.stderr.write(f"{exc}\n")
         return 2

@@ -1,4 +1,4 @@
-"""Settings of one node, read from `NODE_…` variables."""
+"""Settings of one node, read from `LOCAL_NODE_…` variables."""
 
 from __future__ import annotations
 
