@@ -290,15 +290,18 @@ class Bus:
         """
         return await read.read_result(self._link, subjects.result(tenant, session, task), timeout_s)
 
-    def scan(self, stream: str, subject_filter: str, *, batch: int = 256) -> AsyncIterator[Stored]:
+    def scan(
+        self, stream: str, subject_filter: str, *, batch: int = 256, after_seq: int = 0
+    ) -> AsyncIterator[Stored]:
         """Yield all messages that match, oldest first, read in batches from any replica: perhaps a little old.
 
-        On a stream that keeps one message per subject these are the last values.
+        On a stream that keeps one message per subject these are the last values; with `after_seq` those that were
+        written since.
 
         Raises:
             Unavailable: no replica answers, several times in a row.
         """
-        return read.scan(self._link, stream, subject_filter, batch)
+        return read.scan(self._link, stream, subject_filter, (after_seq, batch))
 
     async def pull(self, stream: str, consumer: str, *, expires_s: float = 0.15) -> Delivery | None:
         """Take one message from a consumer, waiting at most `expires_s`; None: there was none.

@@ -53,13 +53,21 @@ async def read_result(link: Link, subject: str, timeout_s: float) -> bytes | Non
     raise Unavailable(f"read of {subject}: status {status} {answer.headers.get('Description', '')}")
 
 
-async def scan(link: Link, stream: str, subject_filter: str, batch: int) -> AsyncIterator[Stored]:
+async def scan(
+    link: Link, stream: str, subject_filter: str, place: tuple[int, int]
+) -> AsyncIterator[Stored]:
     """Yield the messages of a stream that match, oldest first, as some replica has them.
+
+    Args:
+        link: the connection.
+        stream: the stream.
+        subject_filter: what to read.
+        place: (sequence after which to begin, messages of one batch).
 
     Raises:
         Unavailable: no replica answers, several times in a row.
     """
-    after = 0
+    after, batch = place
     tries = 0
     while True:
         found: list[Stored] = []
