@@ -6,8 +6,8 @@ import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 import msgspec
 import nats.errors
@@ -295,6 +295,15 @@ class Link:
         if answer.headers.get(_STATUS) == NO_RESPONDERS and not answer.data:
             raise NobodyListens(f"nobody listens on {subject}")
         return answer
+
+    @contextmanager
+    def overhear(self, subject: str, take: Callable[[Message], bool]) -> Iterator[str]:
+        """Yield a reply subject on which answers may come that nobody waits for; each goes to `take`."""
+        token = self._register(Question(subject, take))
+        try:
+            yield self._prefix + token
+        finally:
+            self._questions.pop(token).future.cancel()
 
     async def ask_once(
         self, subject: str, data: bytes, *, timeout_s: float, late: Callable[[Message], None]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from shared import headers as names
 from shared.bus.answers import read_ack
 from shared.bus.link import Link, NobodyListens
-from shared.bus.types import PubAck, Write
+from shared.bus.types import Message, PubAck, Write
 from shared.errors import LimitExceeded, NotFound, OutcomeUnknown, ServiceError, Unavailable
 
 EXPECTED_SEQ = "Nats-Expected-Last-Subject-Sequence"
@@ -117,13 +117,30 @@ async def publish_batch(link: Link, writes: Sequence[Write], timeout_s: float) -
             f"an atomic batch holds 1 to {BATCH_MESSAGES_MAX} messages, not {len(writes)}"
         )
     batch_id = secrets.token_hex(12)
-    for number, write in enumerate(writes[:-1], start=1):
-        link.client.send(write.subject, write.data, "", _batch_headers(write, batch_id, number))
     last = writes[-1]
     headers = _batch_headers(last, batch_id, len(writes))
     headers[BATCH_COMMIT] = "1"
-    answer = await link.ask(last.subject, last.data, timeout_s=timeout_s, headers=headers)
-    return read_ack(answer.data, f"batch up to {last.subject}").seq
+    refusals: list[bytes] = []
+
+    def note(message: Message) -> bool:
+        if message.data:  # what is taken is answered by an empty message
+            refusals.append(message.data)
+        return False
+
+    with link.overhear(last.subject, note) as reply:
+        for number, write in enumerate(writes[:-1], start=1):
+            link.client.send(
+                write.subject, write.data, reply, _batch_headers(write, batch_id, number)
+            )
+        answer = await link.ask(last.subject, last.data, timeout_s=timeout_s, headers=headers)
+    what = f"batch up to {last.subject}"
+    try:
+        return read_ack(answer.data, what).seq
+    except Unavailable:
+        # "Incomplete" says the commit; the refusal of an earlier message says why.
+        for refusal in refusals:
+            read_ack(refusal, what)
+        raise
 
 
 def _batch_headers(write: Write, batch_id: str, number: int) -> dict[str, str]:

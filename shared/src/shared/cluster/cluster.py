@@ -60,14 +60,12 @@ class Cluster:
             ClusterFailed: the folder cannot be written.
         """
         identity = self.identity
-        account_token = identity.account_token(account_mappings() if mappings is None else mappings)
         trust = Trust(
             operator_token=identity.operator_token(),
             system_account=identity.system.public,
-            account_tokens={
-                identity.account.public: account_token,
-                identity.system.public: identity.system_token(),
-            },
+            account_tokens=identity.account_tokens(
+                account_mappings() if mappings is None else mappings
+            ),
         )
         routes = [server.ports.route for server in self.servers]
         for server in self.servers:

@@ -1,5 +1,6 @@
 """Who may do what: keys, JWTs, credentials, and the permissions of each role."""
 
+from shared.identity.accounts import Identity, make_identity
 from shared.identity.files import (
     load_identity,
     read_credential,
@@ -9,11 +10,9 @@ from shared.identity.files import (
 from shared.identity.keys import Key, make_key, sign_nonce
 from shared.identity.roles import Permissions
 from shared.identity.tokens import (
-    Identity,
     Signer,
     expires_at,
     inbox_prefix,
-    make_identity,
     read_claims,
 )
 from shared.messages import Credential

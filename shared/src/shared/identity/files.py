@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from shared.errors import InvalidMessage, NotFound
-from shared.identity.tokens import Identity, make_identity
+from shared.identity.accounts import Identity, make_identity
 from shared.messages import Credential
 
 _JWT = "NATS USER JWT"

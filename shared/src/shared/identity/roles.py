@@ -1,8 +1,7 @@
 """What each role may publish and hear, as data. Least privilege: what is not listed is refused by the servers.
 
-The servers check a client's *mapped* subject: `task.…` is allowed by `q.…`, `session.…` by `in.…`, `result.…` by a
-direct get. Answers come to an inbox of the user's own. Reads of state and inboxes by leaders cannot be scoped by
-subject; only trusted roles hold them.
+Answers come to an inbox of the user's own. Reads of state and inboxes by leaders cannot be scoped by subject; only
+trusted roles hold them.
 """
 
 from __future__ import annotations
@@ -63,27 +62,23 @@ def provisioner() -> Permissions:
 
 
 def publisher(tenant: str, pools: tuple[str, ...] = ("*",)) -> Permissions:
-    """A client: publishes tasks of one tenant and reads what became of them.
+    """A client: publishes tasks of one tenant and reads what became of them. Minted in the clients' account.
 
     Args:
         tenant: the only tenant that it can name.
         pools: the only pools that it can name.
     """
-    lanes = tuple(
-        subjects.queue(0, tenant, pool, klass).replace("q.0.", "q.*.")
-        for pool in pools
-        for klass in subjects.CLIENT_CLASSES
-    )
     return Permissions(
         (
-            *lanes,
-            f"in.*.{tenant}.>",
-            f"$JS.API.DIRECT.GET.*.s.*.done.{tenant}.>",
-            # Only the newest message of a named subject. A read by sequence could not be kept to one tenant, and a
-            # consumer could deliver to any subject.
-            f"$JS.API.DIRECT.GET.{subjects.OUTPUT_STREAM}.out.{tenant}.>",
-            f"cancel.{tenant}.>",
-            f"ask.{tenant}.>",
+            *(
+                subjects.task(tenant, pool, klass)
+                for pool in pools
+                for klass in subjects.CLIENT_CLASSES
+            ),
+            f"session.{tenant}.*.*",
+            f"result.{tenant}.*.*",
+            f"cancel.{tenant}.*.*",
+            f"ask.{tenant}.*",
         ),
         (_inbox(f"c-{tenant}"), f"done.{tenant}.>", f"out.{tenant}.>"),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -20,21 +20,6 @@ from shared.messages import Credential
 
 _HEADER = {"typ": "JWT", "alg": "ed25519-nkey"}
 _UNLIMITED = {"subs": -1, "data": -1, "payload": -1}
-_ACCOUNT_LIMITS = {
-    **_UNLIMITED,
-    "imports": -1,
-    "exports": -1,
-    "wildcards": True,
-    "conn": -1,
-    "leaf": -1,
-}
-_STORE_LIMITS = {
-    "mem_storage": -1,
-    "disk_storage": -1,
-    "streams": -1,
-    "consumer": -1,
-    "max_ack_pending": -1,
-}
 
 
 def _b64(data: bytes) -> str:
@@ -120,63 +105,6 @@ class Signer(msgspec.Struct, frozen=True):
         expires_at = None if expires_s is None else int(time.time() + expires_s)
         token = make_token(key_of(self.seed), user.public, name, claims, expires_at)
         return Credential(jwt=token, seed=user.seed)
-
-
-class Identity(msgspec.Struct, frozen=True):
-    """The root of trust of one cluster: kept in its state folder, mode 0600."""
-
-    operator: Key
-    account: Key
-    """The account in which everything happens."""
-    system: Key
-    """The servers' own account: their events and requests."""
-    account_signing: Key
-    system_signing: Key
-
-    @property
-    def signer(self) -> Signer:
-        """Mints users of the account."""
-        return Signer(self.account.public, self.account_signing.seed)
-
-    @property
-    def system_signer(self) -> Signer:
-        """Mints users of the servers' own account."""
-        return Signer(self.system.public, self.system_signing.seed)
-
-    def operator_token(self) -> str:
-        """Return the operator's JWT, signed by itself."""
-        claims = {"type": "operator", "system_account": self.system.public}
-        return make_token(self.operator, self.operator.public, "agent-sandbox", claims, None)
-
-    def account_token(self, mappings: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-        """Return the account's JWT with its subject mappings."""
-        claims = {
-            "type": "account",
-            "limits": {**_ACCOUNT_LIMITS, **_STORE_LIMITS},
-            "signing_keys": [self.account_signing.public],
-            "mappings": dict(mappings),
-        }
-        return make_token(self.operator, self.account.public, "sandbox", claims, None)
-
-    def system_token(self) -> str:
-        """Return the JWT of the servers' own account."""
-        claims = {
-            "type": "account",
-            "limits": _ACCOUNT_LIMITS,
-            "signing_keys": [self.system_signing.public],
-        }
-        return make_token(self.operator, self.system.public, "SYS", claims, None)
-
-
-def make_identity() -> Identity:
-    """Return a new root of trust."""
-    return Identity(
-        operator=make_key("operator"),
-        account=make_key("account"),
-        system=make_key("account"),
-        account_signing=make_key("account"),
-        system_signing=make_key("account"),
-    )
 
 
 def expires_at(credential: Credential) -> float | None:

@@ -4,6 +4,7 @@ nats_cluster         three servers with nothing in them; one for the whole run
 provisioned_cluster  the same, with all that the topology declares for POOLS
 private_cluster      three servers of this test alone: it may kill and pause them
 connect              makes connections to the provisioned cluster, closed at the end of the test
+connect_client       the same for a tenant's client
 admin_bus            a connection that may do everything
 """
 
@@ -21,7 +22,7 @@ import pytest
 from shared.bus import Bus, BusOptions
 from shared.bus.provision import provision
 from shared.cluster import Cluster, open_cluster
-from shared.identity import Permissions, roles
+from shared.identity import Permissions, Signer, roles
 from shared.pools import PoolSpec
 from shared.topology import Topology, topology
 
@@ -96,9 +97,10 @@ def private_cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Connect]:
-    """Return a function that connects: `await connect(permissions, name=…, cluster=…, **options)`.
+    """Return a function that connects: `await connect(permissions, name=…, cluster=…, signer=…, **options)`.
 
-    Without permissions it may do everything; without a cluster it is the run's provisioned one.
+    Without permissions it may do everything; without a cluster it is the run's provisioned one; without a signer it
+    belongs to the account of services and workers (`cluster.identity.client_signer` makes clients).
     """
     opened: list[Bus] = []
 
@@ -107,10 +109,11 @@ async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Connect]:
         *,
         name: str = "test",
         cluster: Cluster | None = None,
+        signer: Signer | None = None,
         **options: Any,
     ) -> Bus:
         place = cluster or request.getfixturevalue("provisioned_cluster")
-        credential = place.identity.signer.mint(name, permissions or roles.admin())
+        credential = (signer or place.identity.signer).mint(name, permissions or roles.admin())
         settings = {"servers": place.urls, "name": name, "credential": credential, **options}
         bus = await Bus.connect(BusOptions(**settings))
         opened.append(bus)
@@ -119,6 +122,23 @@ async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Connect]:
     yield make
     for bus in opened:
         await bus.close()
+
+
+@pytest.fixture
+async def connect_client(connect: Connect, provisioned_cluster: Cluster) -> Connect:
+    """Return a function that connects a tenant's client: `await connect_client(tenant, **options)`."""
+
+    async def make(tenant: str, *, cluster: Cluster | None = None, **options: Any) -> Bus:
+        place = cluster or provisioned_cluster
+        return await connect(
+            roles.publisher(tenant),
+            name=f"client-{tenant}",
+            cluster=place,
+            signer=place.identity.client_signer,
+            **options,
+        )
+
+    return make
 
 
 @pytest.fixture
