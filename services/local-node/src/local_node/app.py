@@ -15,7 +15,7 @@ from local_node.loops.clear_away import clear_away
 from local_node.loops.hold_pods import HoldSettings, Pods
 from local_node.settings import NodeSettings
 from shared import logs, subjects
-from shared.bus import Bus, BusOptions, Message
+from shared.bus import Bus, BusOptions, Handler, Message
 from shared.errors import InvariantBroken, ServiceError
 from shared.identity.files import read_credential
 from shared.messages import Answer, DeletePod, PodSpec, decode, encode
@@ -96,15 +96,18 @@ async def _serve(settings: NodeSettings, machine: Machine, bus: Bus, pods: Pods)
         order = decode(body, DeletePod)
         pods.delete(order.pod, order.grace_s)
 
-    async def answer(message: Message, handle: Callable[[bytes], None]) -> None:
-        try:
-            handle(message.data)
-            said = Answer(ok=True)
-        except ServiceError as exc:
-            log.warning("request.refused", subject=message.subject, error=str(exc))
-            said = Answer(ok=False, error=exc.info())
-        if message.reply:
-            await bus.publish(message.reply, encode(said))
+    def answering(handle: Callable[[bytes], None]) -> Handler:
+        async def answer(message: Message) -> None:
+            try:
+                handle(message.data)
+                said = Answer(ok=True)
+            except ServiceError as exc:
+                log.warning("request.refused", subject=message.subject, error=str(exc))
+                said = Answer(ok=False, error=exc.info())
+            if message.reply:
+                await bus.publish(message.reply, encode(said))
 
-    await bus.subscribe(subjects.node_create(settings.name), lambda m: answer(m, create))
-    await bus.subscribe(subjects.node_delete(settings.name), lambda m: answer(m, delete))
+        return answer
+
+    await bus.subscribe(subjects.node_create(settings.name), answering(create))
+    await bus.subscribe(subjects.node_delete(settings.name), answering(delete))

@@ -3,6 +3,16 @@
 from shared.bus.bus import Bus
 from shared.bus.pull import Delivery
 from shared.bus.subscription import Subscription
-from shared.bus.types import BusOptions, Message, PubAck, Stored, Write
+from shared.bus.types import BusOptions, Handler, Message, PubAck, Stored, Write
 
-__all__ = ["Bus", "BusOptions", "Delivery", "Message", "PubAck", "Stored", "Subscription", "Write"]
+__all__ = [
+    "Bus",
+    "BusOptions",
+    "Delivery",
+    "Handler",
+    "Message",
+    "PubAck",
+    "Stored",
+    "Subscription",
+    "Write",
+]
