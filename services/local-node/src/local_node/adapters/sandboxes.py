@@ -85,7 +85,7 @@ class Sandboxes:
             return None
         return self._uids.take(in_use)
 
-    async def start(self, request: dict[str, Any], fds: list[int]) -> Child:
+    async def start(self, request: dict[str, Any], fds: tuple[int, ...]) -> Child:
         """Fork a confined runner.
 
         Raises:
@@ -147,7 +147,7 @@ class Sandboxes:
         try:
             async with asyncio.timeout(_PROBE_TIMEOUT_S):
                 with Path(os.devnull).open("rb") as nothing:  # noqa: ASYNC230 - no disk behind it
-                    child = await self.start(request, [nothing.fileno()])
+                    child = await self.start(request, (nothing.fileno(),))
                 ended = await child.exited
         except TimeoutError:
             return f"its trial did not end within {_PROBE_TIMEOUT_S:g} s"

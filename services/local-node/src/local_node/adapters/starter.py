@@ -79,7 +79,7 @@ class PodStarter:
                 }  # fmt: skip
                 try:
                     sidecar = await self._sidecars.start(
-                        request, [ours.fileno()], timeout_s=_START_TIMEOUT_S
+                        request, (ours.fileno(),), timeout_s=_START_TIMEOUT_S
                     )
                 except BaseException:
                     await sandbox.kill(signal.SIGKILL)
@@ -120,4 +120,4 @@ class PodStarter:
             for fd in group.open_procs() if group else []:
                 closing.callback(os.close, fd)
                 fds.append(fd)
-            return await self._sandboxes.start(request, fds)
+            return await self._sandboxes.start(request, tuple(fds))

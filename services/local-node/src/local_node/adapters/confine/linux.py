@@ -20,10 +20,13 @@ PR_CAP_AMBIENT_CLEAR_ALL, SECCOMP_MODE_FILTER = 4, 2
 
 MACHINE = os.uname().machine
 
+# Looked up once, here: ctypes makes a function object at each first use, and that would be in every child.
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.syscall.restype = ctypes.c_long
-_libc.mount.argtypes = [ctypes.c_char_p] * 3 + [ctypes.c_ulong, ctypes.c_char_p]
-_libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+_malloc_trim, _mount, _prctl, _setns = _libc.malloc_trim, _libc.mount, _libc.prctl, _libc.setns
+_syscall, _umount2, _unshare = _libc.syscall, _libc.umount2, _libc.unshare
+_syscall.restype = ctypes.c_long
+_mount.argtypes = [ctypes.c_char_p] * 3 + [ctypes.c_ulong, ctypes.c_char_p]
+_prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
 
 
 def _check(result: int, what: str) -> int:
@@ -39,7 +42,7 @@ def prctl(option: int, value: int = 0, extra: int = 0) -> int:
     Raises:
         OSError: refused by the kernel.
     """
-    return _check(_libc.prctl(option, value, extra, 0, 0), f"prctl {option}")
+    return _check(_prctl(option, value, extra, 0, 0), f"prctl {option}")
 
 
 def unshare(flags: int) -> None:
@@ -48,7 +51,7 @@ def unshare(flags: int) -> None:
     Raises:
         OSError: not permitted, or none left.
     """
-    _check(_libc.unshare(flags), "unshare")
+    _check(_unshare(flags), "unshare")
 
 
 def setns(fd: int, kind: int) -> None:
@@ -57,7 +60,7 @@ def setns(fd: int, kind: int) -> None:
     Raises:
         OSError: refused by the kernel.
     """
-    _check(_libc.setns(fd, kind), "setns")
+    _check(_setns(fd, kind), "setns")
 
 
 def mount(source: str | None, target: str, kind: str | None, flags: int, data: str = "") -> None:
@@ -67,7 +70,7 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, data: s
         OSError: refused by the kernel; names the target.
     """
     arguments = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
-    _check(_libc.mount(*arguments, flags, data.encode() or None), f"mount {target}")
+    _check(_mount(*arguments, flags, data.encode() or None), f"mount {target}")
 
 
 def unmount(target: str) -> None:
@@ -76,7 +79,7 @@ def unmount(target: str) -> None:
     Raises:
         OSError: refused by the kernel; names the target.
     """
-    _check(_libc.umount2(os.fsencode(target), MNT_DETACH), f"umount {target}")
+    _check(_umount2(os.fsencode(target), MNT_DETACH), f"umount {target}")
 
 
 def pivot_root_here() -> None:
@@ -85,7 +88,7 @@ def pivot_root_here() -> None:
     Raises:
         OSError: refused by the kernel.
     """
-    _check(_libc.syscall(syscalls.number("pivot_root", MACHINE), b".", b"."), "pivot_root")
+    _check(_syscall(syscalls.number("pivot_root", MACHINE), b".", b"."), "pivot_root")
     unmount(".")
 
 
@@ -96,7 +99,7 @@ def syscall(name: str, *arguments: int | bytes | None) -> int:
         OSError: the call failed; names it.
     """
     converted = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
-    return _check(_libc.syscall(syscalls.number(name, MACHINE), *converted), name)
+    return _check(_syscall(syscalls.number(name, MACHINE), *converted), name)
 
 
 def drop_bounding_set() -> None:
@@ -136,4 +139,4 @@ class SeccompProgram:
 
 def malloc_trim() -> None:
     """Hand free heap memory back, so that children do not inherit it."""
-    _libc.malloc_trim(0)
+    _malloc_trim(0)

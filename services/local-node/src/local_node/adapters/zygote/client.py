@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 import os
 import socket
 import subprocess
@@ -38,7 +39,7 @@ class ZygoteConfig:
     python: str
     """Interpreter, absolute path."""
     settings: dict[str, Any]
-    """The `configure` datagram: role, module, path …"""
+    """What its role is configured with: role, module, path …"""
     site: bool = True
     """Load the interpreter's site module; a sandbox carries only what it needs."""
     ready_timeout_s: float = 20.0
@@ -47,10 +48,10 @@ class ZygoteConfig:
 class ZygoteChild:
     """A forked child."""
 
-    def __init__(self, zygote: Zygote, name: str) -> None:
-        """Belongs to `zygote`, under the name of its pod."""
+    def __init__(self, zygote: Zygote, key: int) -> None:
+        """Belongs to `zygote`, which knows it as `key`."""
         self._zygote = zygote
-        self.name = name
+        self.key = key
         loop = asyncio.get_running_loop()
         self.started: asyncio.Future[int] = loop.create_future()
         self.exited: asyncio.Future[Exit] = loop.create_future()
@@ -65,7 +66,7 @@ class ZygoteChild:
         """Send a signal; SIGKILL to a sandbox ends all its processes. Nothing happens once it has ended."""
         if not self.exited.done():
             with contextlib.suppress(Unavailable):  # the zygote is gone, and its children with it
-                await self._zygote.send({"op": "kill", "pod": self.name, "signal": number})
+                await self._zygote.send(protocol.KILL, self.key, protocol.pack_number(number))
 
 
 class Zygote:
@@ -80,7 +81,8 @@ class Zygote:
         """
         self._config = config
         self._on_death = on_death
-        self._children: dict[str, ZygoteChild] = {}
+        self._children: dict[int, ZygoteChild] = {}
+        self._keys = itertools.count(1)
         self._ready: asyncio.Future[None] | None = None
         self._sending = asyncio.Lock()
         self._closing = False
@@ -111,7 +113,7 @@ class Zygote:
         loop = asyncio.get_running_loop()
         self._ready = loop.create_future()
         loop.add_reader(ours, self._on_readable)
-        await self.send({"op": "configure", **self._config.settings})
+        await self.send(protocol.CONFIGURE, 0, protocol.pack(self._config.settings))
         try:
             async with asyncio.timeout(self._config.ready_timeout_s):
                 await self._ready
@@ -123,12 +125,12 @@ class Zygote:
             raise
 
     async def start(
-        self, request: protocol.Datagram, fds: list[int], *, timeout_s: float
+        self, request: protocol.Request, fds: tuple[int, ...], *, timeout_s: float
     ) -> ZygoteChild:
         """Fork a child.
 
         Args:
-            request: the `start` datagram; `pod` names the child.
+            request: what the child is told.
             fds: descriptors that it gets; the caller closes its own copies.
             timeout_s: seconds until the fork must have been reported.
 
@@ -136,22 +138,20 @@ class Zygote:
             StartRefused: no child was made; says why.
             Unavailable: the zygote is gone or does not answer.
         """
-        name = str(request["pod"])
-        if name in self._children:
-            raise StartRefused(f"pod {name}: runs already")
-        child = self._children[name] = ZygoteChild(self, name)
+        child = ZygoteChild(self, next(self._keys))
+        self._children[child.key] = child
         try:
-            await self.send({"op": "start", **request}, fds)
             async with asyncio.timeout(timeout_s):
+                await self.send(protocol.START, child.key, protocol.pack(request), fds)
                 await asyncio.shield(child.started)
         except TimeoutError as exc:
             raise Unavailable(f"zygote {self._config.name}: no answer") from exc
         except Unavailable:
-            self._children.pop(name, None)
+            self._children.pop(child.key, None)
             raise
         return child
 
-    async def send(self, message: protocol.Datagram, fds: list[int] | None = None) -> None:
+    async def send(self, operation: int, key: int, body: bytes, fds: tuple[int, ...] = ()) -> None:
         """Send one datagram, waiting for room.
 
         Raises:
@@ -163,7 +163,7 @@ class Zygote:
                     if self._socket is None:
                         raise Unavailable(f"zygote {self._config.name}: gone")
                     try:
-                        protocol.send(self._socket, message, fds)
+                        protocol.send(self._socket, operation, key, body, fds)
                     except BlockingIOError:
                         await self._writable(self._socket)
                     else:
@@ -209,34 +209,38 @@ class Zygote:
                 return self._disconnect(str(exc))
             if received is None:
                 return self._disconnect("ended")
-            self._on_message(received[0])
+            self._on_message(*received[:3])
         return None
 
-    def _on_message(self, message: dict[str, Any]) -> None:
-        op = message["op"]
-        if op in {"ready", "failed"}:
-            assert self._ready is not None, "an answer before the question"
-            if self._ready.done():
-                return
-            if op == "ready":
-                self._ready.set_result(None)
-            else:
-                name, error = self._config.name, message["error"]
-                self._ready.set_exception(Unavailable(f"zygote {name}: {error}"))
+    def _on_message(self, operation: int, key: int, body: bytes) -> None:
+        child = self._children.get(key)
+        if operation == protocol.READY:
+            self._settle_ready(None)
+        elif operation == protocol.FAILED:
+            self._settle_ready(Unavailable(f"zygote {self._config.name}: {body.decode()}"))
+        elif child is None:
+            log.debug("zygote.message_ignored", zygote=self._config.name, operation=operation)
+        elif operation == protocol.STARTED:
+            child.started.set_result(protocol.unpack_number(body))
+        elif operation == protocol.REFUSED:
+            del self._children[key]
+            child.started.set_exception(StartRefused(body.decode()))
+        elif operation == protocol.REPORT:
+            child.error = body.decode()
+        elif operation == protocol.EXITED:
+            del self._children[key]
+            code = os.waitstatus_to_exitcode(protocol.unpack_number(body))
+            child.exited.set_result(
+                Exit(code, None, child.error) if code >= 0 else Exit(None, -code, child.error)
+            )
+
+    def _settle_ready(self, error: Unavailable | None) -> None:
+        if self._ready is None or self._ready.done():
             return
-        child = self._children.get(message["pod"])
-        if child is None:
-            return
-        if op == "started" and not child.started.done():
-            child.started.set_result(message["pid"])
-        elif op == "refused":
-            child.error = message["error"]
-            if not child.started.done() and not message.get("forked"):
-                del self._children[child.name]
-                child.started.set_exception(StartRefused(child.error))
-        elif op == "exited":
-            del self._children[child.name]
-            child.exited.set_result(Exit(message["code"], message["signal"], child.error))
+        if error is None:
+            self._ready.set_result(None)
+        else:
+            self._ready.set_exception(error)
 
     def _disconnect(self, why: str) -> None:
         """Give up the socket: every child counts as ended, as the zygote ends what it leaves."""
@@ -246,8 +250,7 @@ class Zygote:
         asyncio.get_running_loop().remove_reader(sock)
         sock.close()
         gone = Unavailable(f"zygote {self._config.name}: {why}")
-        if self._ready is not None and not self._ready.done():
-            self._ready.set_exception(gone)
+        self._settle_ready(gone)
         for child in self._children.values():
             if not child.started.done():
                 child.started.set_exception(gone)

@@ -1,59 +1,108 @@
 """What a node and its zygotes say to each other. Standard library only: used at both ends.
 
-JSON objects over a SOCK_SEQPACKET pair, one a datagram, descriptors beside them.
+One datagram of a SOCK_SEQPACKET pair each: an operation, a child's key, a body; descriptors beside them. The zygote
+itself reads numbers only. A body is read by the child that it is for: whatever the zygote touches between two forks
+is memory that its children no longer share, hence also marshal, which is C, instead of JSON.
 
 To a zygote:
-    configure {role, path, module, …}                    first datagram
-    start     {pod, …} + descriptors                     sidecar: channel · sandbox: channel, cgroup.procs files
-    kill      {pod, signal}                              9 for a sandbox: all its processes
+    CONFIGURE  marshalled settings                        first datagram
+    START      marshalled request, and descriptors        sidecar: channel · sandbox: channel, cgroup.procs files
+    KILL       signal number                              SIGKILL to a sandbox: all its processes
 To the node:
-    ready     {}                 configured               · failed  {error}: could not be; the zygote exits
-    started   {pod, pid}         forked
-    refused   {pod, error}       not forked, or its confinement failed (an `exited` follows if it was forked)
-    exited    {pod, code, signal} all its processes are gone
+    READY                                                 configured
+    FAILED     text                                       could not be configured; the zygote exits
+    STARTED    pid                                        forked
+    REFUSED    text                                       not forked
+    REPORT     text                                       a child says why it ends before it ran anything untrusted
+    EXITED     wait status                                all its processes are gone
 End of file on the pair: the node is gone. The zygote kills all that it started and exits.
 """
 
 from __future__ import annotations
 
-import json
+import marshal
 import socket
+import struct
 
 DATAGRAM_BYTES_MAX = 128 * 1024
 FDS_MAX = 8
 
-Datagram = dict[str, object]
+CONFIGURE, START, KILL = 1, 2, 3
+READY, FAILED, STARTED, REFUSED, REPORT, EXITED = 11, 12, 13, 14, 15, 16
+
+_HEADER = struct.Struct("=BQ")
+_NUMBER = struct.Struct("=i")
+_FD_BYTES = 4
+_ANCILLARY_BYTES = socket.CMSG_LEN(FDS_MAX * _FD_BYTES)
+_MARSHAL_VERSION = 2  # without references: the same in every Python
+
+Request = dict[str, object]
 
 
-def send(sock: socket.socket, message: Datagram, fds: list[int] | None = None) -> None:
+def pack(request: Request) -> bytes:
+    """Write a request as a body. Both ends are ours and as trusted as each other, which marshal asks for.
+
+    Raises:
+        ValueError: it holds something else than strings, numbers, None, lists and dicts.
+    """
+    return marshal.dumps(request, _MARSHAL_VERSION)
+
+
+def unpack(body: bytes) -> Request:
+    """Read a body written by `pack`."""
+    request = marshal.loads(body)  # noqa: S302 - from our own other end, see pack
+    assert isinstance(request, dict), "a dict expected"
+    return request
+
+
+def pack_number(number: int) -> bytes:
+    """Write a pid, a signal or a wait status as a body."""
+    return _NUMBER.pack(number)
+
+
+def unpack_number(body: bytes) -> int:
+    """Read a body written by `pack_number`."""
+    number: int = _NUMBER.unpack(body)[0]
+    return number
+
+
+def send(
+    sock: socket.socket, operation: int, key: int = 0, body: bytes = b"", fds: tuple[int, ...] = ()
+) -> None:
     """Send one datagram.
 
     Raises:
+        ValueError: the body is too long.
         OSError: the other end is gone, or (non-blocking) its queue is full.
     """
-    body = json.dumps(message, separators=(",", ":")).encode()
-    if len(body) > DATAGRAM_BYTES_MAX:
-        raise ValueError(f"datagram of {len(body)} bytes, {DATAGRAM_BYTES_MAX} allowed")
-    if fds:
-        socket.send_fds(sock, [body], fds)
-    else:
-        sock.send(body)
+    if len(body) > DATAGRAM_BYTES_MAX - _HEADER.size:
+        raise ValueError(f"body of {len(body)} bytes, {DATAGRAM_BYTES_MAX - _HEADER.size} allowed")
+    rights = struct.pack(f"={len(fds)}i", *fds)
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if fds else []
+    sock.sendmsg((_HEADER.pack(operation, key), body), ancillary)
 
 
-def receive(sock: socket.socket) -> tuple[Datagram, list[int]] | None:
-    """Receive one datagram with its descriptors; None at the end of file.
+def receive(sock: socket.socket) -> tuple[int, int, bytes, tuple[int, ...]] | None:
+    """Receive one datagram; None at the end of file.
+
+    Returns:
+        Operation, key, body, descriptors (the caller's to close).
 
     Raises:
         BlockingIOError: (non-blocking) nothing there.
         OSError: the other end is gone.
     """
-    body, fds, flags, _ = socket.recv_fds(sock, DATAGRAM_BYTES_MAX, FDS_MAX)
-    if not body:
+    datagram, ancillary, flags, _ = sock.recvmsg(
+        DATAGRAM_BYTES_MAX, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC
+    )
+    if not datagram:
         return None
     assert not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC), "a datagram was cut"
-    message = json.loads(body)
-    assert isinstance(message, dict), "an object expected"
-    return message, fds
+    fds: tuple[int, ...] = ()
+    for _level, _kind, rights in ancillary:
+        fds += struct.unpack(f"={len(rights) // _FD_BYTES}i", rights)
+    operation, key = _HEADER.unpack_from(datagram)
+    return operation, key, datagram[_HEADER.size :], fds
 
 
 def connect_pair() -> tuple[socket.socket, socket.socket]:

@@ -33,8 +33,9 @@ class SandboxRole(Role):
         """Prepare the next child's process namespace."""
         self._confinement.before_fork()
 
-    def child(self, request: protocol.Datagram, fds: list[int]) -> int:
+    def child(self, body: bytes, fds: tuple[int, ...]) -> int:
         """Confine this process, then be the runner."""
+        request = protocol.unpack(body)
         channel, *cgroups = fds
         plan = Plan(request)
         workspace = self._confinement.enter(plan, cgroups)
@@ -44,7 +45,7 @@ class SandboxRole(Role):
         return self._main(harden.keep_only_channel(channel), workspace)
 
 
-def prepare(config: protocol.Datagram) -> SandboxRole:
+def prepare(config: protocol.Request) -> SandboxRole:
     """Preload the runner and build what all its copies share.
 
     Args:

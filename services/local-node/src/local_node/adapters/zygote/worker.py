@@ -24,8 +24,10 @@ class WorkerRole(Role):
         """Run `run_forked` in each child."""
         self._run_forked = run_forked
 
-    def child(self, request: protocol.Datagram, fds: list[int]) -> int:
+    def child(self, body: bytes, fds: tuple[int, ...]) -> int:
         """Be the sidecar of one pod."""
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        request = protocol.unpack(body)
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         os.closerange(3, fds[0])  # the zygote's own
         os.closerange(fds[0] + 1, 65536)
@@ -39,7 +41,7 @@ class WorkerRole(Role):
         return code
 
 
-def prepare(config: protocol.Datagram) -> WorkerRole:
+def prepare(config: protocol.Request) -> WorkerRole:
     """Import the sidecar's module, and let it preload what it needs.
 
     Args:
