@@ -1,0 +1,62 @@
+"""Makes pods' specs complete: a credential of the pod's own, the servers, the worker's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from shared.identity import Signer, roles
+from shared.messages import PodSpec, Slot
+from shared.pools import PoolSpec
+
+WORKER = "WORKER_"
+"""Prefix of the worker's settings."""
+
+
+class SpecMint:
+    """Implements `ports.Mint`."""
+
+    def __init__(
+        self,
+        signer: Signer,
+        pools: Sequence[PoolSpec],
+        servers: tuple[str, ...],
+        *,
+        valid_s: float | None,
+        common: Mapping[str, str],
+    ) -> None:
+        """Mint with `signer`.
+
+        Args:
+            signer: the account's.
+            pools: declared pools.
+            servers: addresses for the workers.
+            valid_s: seconds for which a credential is valid; None: for ever.
+            common: settings of every worker.
+        """
+        self._signer = signer
+        self._pools = {pool.name: pool for pool in pools}
+        self._servers = servers
+        self._valid_s = valid_s
+        self._common = dict(common)
+
+    def pod_spec(self, slot: Slot, isolation: str, lanes: tuple[tuple[str, int], ...]) -> PodSpec:
+        """Return what a node needs to start the slot's pod."""
+        pool = self._pools[slot.pool]
+        return PodSpec(
+            pod=slot.pod,
+            pool=slot.pool,
+            node=slot.node,
+            isolation=isolation,
+            limits=pool.limits,
+            credential=self._signer.mint(
+                slot.pod, roles.worker(slot.pool, slot.pod), expires_s=self._valid_s
+            ),
+            lanes=lanes,
+            servers=self._servers,
+            settings=self._common
+            | {
+                f"{WORKER}IDLE_RELEASE_S": str(pool.idle_release_s),
+                f"{WORKER}ON_INTERRUPT": pool.on_interrupt,
+                f"{WORKER}BATCH_FIRST_EVERY": str(pool.batch_first_every),
+            },
+        )

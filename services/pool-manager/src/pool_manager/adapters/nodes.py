@@ -1,0 +1,108 @@
+"""Pods on local nodes, slot records, workers' control, and the other pool-managers: over the bus."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from pool_manager.core.peers import ManagerBeat
+from shared import messages, subjects
+from shared.bus import Bus
+from shared.errors import NotFound, Rejected, Unavailable
+from shared.messages import Answer, CancelAnswer, CancelOrder, DeletePod, PodSpec, Slot
+
+CREATE_S = 2.0
+"""A node takes a pod at once and starts it aside."""
+CANCEL_S = 12.0
+"""A worker answers after the commit of the cancelled task, for which it takes at most 10 s."""
+
+
+class LocalPods:
+    """Implements `ports.Pods` with the nodes of the embedded cluster."""
+
+    def __init__(self, bus: Bus) -> None:
+        """Use the service's connection."""
+        self._bus = bus
+
+    async def create(self, spec: PodSpec) -> None:
+        """Start a pod; asking twice under one name starts it once."""
+        await self._ask(subjects.node_create(spec.node), messages.encode(spec))
+
+    async def delete(self, node: str, pod: str, grace_s: float) -> None:
+        """End a pod; one that is gone already is no error."""
+        order = DeletePod(pod=pod, grace_s=grace_s)
+        await self._ask(subjects.node_delete(node), messages.encode(order))
+
+    async def _ask(self, subject: str, body: bytes) -> None:
+        reply = await self._bus.request(subject, body, timeout_s=CREATE_S)
+        answer = messages.decode(reply.data, Answer)
+        if answer.ok:
+            return
+        error = answer.error
+        text = error.message if error else "refused"
+        if error is not None and error.code in ("unavailable", "draining", "start_refused"):
+            raise Unavailable(text)
+        raise Rejected(text)
+
+
+class StreamSlots:
+    """Implements `ports.SlotStore`."""
+
+    def __init__(self, bus: Bus) -> None:
+        """Use the service's connection."""
+        self._bus = bus
+
+    async def reserve(self, slot: Slot, expected_seq: int) -> int:
+        """Write a slot's record by compare-and-set; return its new sequence."""
+        subject = subjects.slot(slot.pool, slot.slot)
+        return await self._bus.compare_and_set(
+            subject, messages.encode(slot), expected_seq=expected_seq
+        )
+
+    async def read(self, pool: str, slot: str) -> tuple[Slot, int] | None:
+        """Return a slot's record and its sequence."""
+        stored = await self._bus.read_last(subjects.POOLS_STREAM, subjects.slot(pool, slot))
+        return None if stored is None else (messages.decode(stored.data, Slot), stored.seq)
+
+    async def drop(self, seq: int) -> None:
+        """Remove a slot's record by its sequence."""
+        with suppress(NotFound):
+            await self._bus.js_api(
+                f"STREAM.MSG.DELETE.{subjects.POOLS_STREAM}", {"seq": seq, "no_erase": True}
+            )
+
+    async def scan(self) -> AsyncIterator[tuple[Slot, int]]:
+        """Read all slot records."""
+        async for stored in self._bus.scan(subjects.POOLS_STREAM, "slot.>"):
+            yield messages.decode(stored.data, Slot), stored.seq
+
+
+class BusWorkers:
+    """Implements `ports.Workers`."""
+
+    def __init__(self, bus: Bus) -> None:
+        """Use the service's connection."""
+        self._bus = bus
+
+    async def cancel(self, worker: str, order: CancelOrder) -> CancelAnswer:
+        """Ask the owner to end a task."""
+        reply = await self._bus.request(
+            subjects.control(worker), messages.encode(order), timeout_s=CANCEL_S
+        )
+        return messages.decode(reply.data, CancelAnswer)
+
+
+class BusVoice:
+    """Implements `ports.Voice`."""
+
+    def __init__(self, bus: Bus) -> None:
+        """Use the service's connection."""
+        self._bus = bus
+
+    async def beat(self, beat: ManagerBeat) -> None:
+        """Say to the other pool-managers that it lives."""
+        await self._bus.publish(subjects.manager_heartbeat(beat.manager), messages.encode(beat))
+
+    async def answer(self, reply: str, body: bytes) -> None:
+        """Answer a request."""
+        await self._bus.publish(reply, body)

@@ -1,0 +1,167 @@
+"""Records, results and inboxes over the state and inbox streams."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from pool_manager.ports import Entry, Known
+from shared import messages, subjects
+from shared.bus import Bus, Stored, Write
+from shared.ids import home
+from shared.messages import TaskResult
+from shared.record import Record
+
+ANSWER_S = 0.5
+
+
+class StreamTruth:
+    """Implements `ports.Truth`."""
+
+    def __init__(self, bus: Bus) -> None:
+        """Use the service's connection."""
+        self._bus = bus
+
+    async def read(self, tenant: str, session: str) -> Known | None:
+        """Return a session's record, whichever pool it is in."""
+        stored = await self._bus.read_last(
+            _state_of(session), subjects.any_pool_record(tenant, session), timeout_s=ANSWER_S
+        )
+        return None if stored is None else _known(stored)
+
+    async def write(self, record: Record, expected_seq: int) -> int:
+        """Write a record by compare-and-set; return its new sequence."""
+        return await self._bus.compare_and_set(
+            _subject_of(record),
+            messages.encode(record),
+            expected_seq=expected_seq,
+            timeout_s=ANSWER_S,
+        )
+
+    async def end(self, record: Record, expected_seq: int, result: TaskResult) -> int:
+        """Write record and result in one batch; return the record's sequence."""
+        return await self._bus.batch(
+            [
+                Write(_result_of(result), messages.encode(result), expected_seq=0),
+                Write(_subject_of(record), messages.encode(record), expected_seq=expected_seq),
+            ],
+            timeout_s=ANSWER_S,
+        )
+
+    async def put_result(self, result: TaskResult) -> None:
+        """Write a result, only if there is none."""
+        await self._bus.compare_and_set(
+            _result_of(result), messages.encode(result), expected_seq=0, timeout_s=ANSWER_S
+        )
+
+    async def result(self, tenant: str, session: str, task: str) -> TaskResult | None:
+        """Return a task's result, as the leader has it."""
+        stored = await self._bus.read_last(
+            _state_of(session), subjects.stored_result(tenant, session, task), timeout_s=ANSWER_S
+        )
+        return None if stored is None else messages.decode(stored.data, TaskResult)
+
+    async def next_entry(self, tenant: str, session: str, after_seq: int) -> Entry | None:
+        """Return the session's inbox entry that follows stream sequence `after_seq`."""
+        stored = await self._bus.read_next(
+            subjects.inbox_stream(home(session)),
+            subjects.inbox(tenant, session),
+            after_seq=after_seq,
+            timeout_s=ANSWER_S,
+        )
+        if stored is None:
+            return None
+        _, _, task = subjects.parse_task(stored.subject)
+        return Entry(tenant, session, task, stored.seq, stored.time_ms)
+
+    async def inbox_subjects(self, shard: int) -> list[tuple[str, str, str]]:
+        """Return (tenant, session, task) of every inbox entry of a shard."""
+        found: list[tuple[str, str, str]] = []
+        while True:
+            info = await self._bus.js_api(
+                f"STREAM.INFO.{subjects.inbox_stream(shard)}",
+                {"subjects_filter": ">", "offset": len(found)},
+            )
+            page = info["state"].get("subjects") or {}
+            found += [subjects.parse_task(subject) for subject in page]
+            if not page or len(found) >= info.get("total", 0):
+                return found
+
+    async def purge_inbox(self, tenant: str, session: str, position: int) -> None:
+        """Remove the session's inbox entries up to stream sequence `position`."""
+        await self._bus.js_api(
+            f"STREAM.PURGE.{subjects.inbox_stream(home(session))}",
+            {"filter": subjects.inbox(tenant, session), "seq": position + 1},
+        )
+
+    async def scan(self, shard: int, after_seq: int) -> AsyncIterator[Known]:
+        """Read the records of a shard that were written after `after_seq`, in order."""
+        async for stored in self._bus.scan(
+            subjects.state_stream(shard), f"s.{shard}.rec.>", after_seq=after_seq
+        ):
+            yield _known(stored)
+
+    async def purge_results(self, shard: int, older_than_ms: int) -> int:
+        """Remove a shard's results that were stored before then; return how many."""
+        stream, results = subjects.state_stream(shard), f"s.{shard}.done.>"
+        first = await self._bus.read_next(stream, results, after_seq=0)
+        if first is None or first.time_ms >= older_than_ms:
+            return 0
+        newer = await first_since(self._bus, stream, results, older_than_ms)
+        info = await self._bus.js_api(
+            f"STREAM.PURGE.{stream}",
+            {"filter": results, "seq": newer} if newer else {"filter": results},
+        )
+        return int(info.get("purged", 0))
+
+    async def next_record(self, shard: int, after_seq: int) -> Known | None:
+        """Return the shard's record that follows stream sequence `after_seq`."""
+        stored = await self._bus.read_next(
+            subjects.state_stream(shard), f"s.{shard}.rec.>", after_seq=after_seq
+        )
+        return None if stored is None else _known(stored)
+
+    async def remove_record(self, record: Record) -> None:
+        """Remove an ended session's first payload, then its record."""
+        where = (record.pool, record.tenant, record.session)
+        for subject in (subjects.payload(*where), subjects.record(*where)):
+            await self._bus.js_api(f"STREAM.PURGE.{_state_of(record.session)}", {"filter": subject})
+
+
+async def first_since(bus: Bus, stream: str, subject: str, time_ms: int) -> int | None:
+    """Return the sequence of the first message on a subject that was stored at `time_ms` or later, by bisection.
+
+    Messages lie in the order of their times. None: there is none.
+    """
+    low, high = 0, await _last_seq(bus, stream)
+    found: int | None = None
+    while low < high:
+        middle = (low + high) // 2
+        stored = await bus.read_next(stream, subject, after_seq=middle)
+        if stored is None:
+            high = middle
+        elif stored.time_ms >= time_ms:
+            found, high = stored.seq, middle
+        else:
+            low = stored.seq
+    return found
+
+
+async def _last_seq(bus: Bus, stream: str) -> int:
+    info = await bus.js_api(f"STREAM.INFO.{stream}")
+    return int(info["state"]["last_seq"])
+
+
+def _state_of(session: str) -> str:
+    return subjects.state_stream(home(session))
+
+
+def _subject_of(record: Record) -> str:
+    return subjects.record(record.pool, record.tenant, record.session)
+
+
+def _result_of(result: TaskResult) -> str:
+    return subjects.stored_result(result.tenant, result.session, result.task)
+
+
+def _known(stored: Stored) -> Known:
+    return Known(messages.decode(stored.data, Record), stored.seq, stored.time_ms)

@@ -1,0 +1,205 @@
+"""Builds a pool-manager and joins it to the bus."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pool_manager.adapters.mint import SpecMint
+from pool_manager.adapters.nodes import BusVoice, LocalPods, StreamSlots
+from pool_manager.adapters.queue import StreamQueue
+from pool_manager.adapters.truth import StreamTruth
+from pool_manager.core.lost import Bounds
+from pool_manager.core.peers import BEAT_S, ManagerBeat
+from pool_manager.core.plan import Times
+from pool_manager.core.world import World
+from pool_manager.loops.hear import Ears
+from pool_manager.loops.learn import Learner
+from pool_manager.loops.recover import Recoverer
+from pool_manager.loops.refill import Refiller
+from pool_manager.loops.ring import Ringer
+from pool_manager.loops.wake import Waker
+from pool_manager.ports import Voice
+from pool_manager.settings import PoolSettings
+from shared import logs, subjects
+from shared.bus import Bus, BusOptions
+from shared.errors import InvalidMessage, ServiceError
+from shared.identity import Signer, read_credential
+from shared.pools import PoolSpec, parse_pools
+from shared.service import Ready, Stop
+
+log = logs.get(__name__)
+
+FINISH_S = 2.0
+"""For what is under way when the service leaves."""
+
+
+class Manager:
+    """One pool-manager."""
+
+    def __init__(
+        self, settings: PoolSettings, pools: tuple[PoolSpec, ...], signer: Signer, bus: Bus
+    ) -> None:
+        """Join adapters and loops."""
+        bounds = Bounds(
+            suspect_s=settings.suspect_s,
+            fence_s=settings.fence_s,
+            disconnect_s=settings.disconnect_s,
+        )
+        self._bus = bus
+        self.world = World(settings.name, pools, bounds, time.monotonic())
+        truth, queue, slots = StreamTruth(bus), StreamQueue(bus), StreamSlots(bus)
+        self._voice = BusVoice(bus)
+        mint = SpecMint(
+            signer,
+            pools,
+            settings.nats_servers,
+            valid_s=settings.worker_valid_s,
+            common={
+                "WORKER_FENCE_S": str(settings.fence_s),
+                "WORKER_LOG_LEVEL": settings.worker_log_level,
+            },
+        )
+        self._refiller = Refiller(self.world, slots, LocalPods(bus), mint)
+        self._refiller.times = Times(start_s=settings.start_s, spare_s=settings.spare_s)
+        self._recoverer = Recoverer(self.world, truth, queue)
+        self._waker = Waker(self.world, truth, queue)
+        self._ringer = Ringer(self.world, queue, self._refiller.wanted)
+        self._learner = Learner(self.world, truth, slots)
+        self._ears = Ears(self.world, self._refiller, self._recoverer, self._waker, self._ringer)
+
+    async def run(self, stop: Stop, ready: Ready) -> None:
+        """Work until `stop` is set, then finish what is under way and leave."""
+        await self._hear()
+        self._bus.on_restored = self._restored
+        await self._learn(stop)
+        hands = [self._refiller.hands, self._recoverer.hands, self._waker.hands]
+        loops: list[Callable[[], Coroutine[Any, Any, None]]] = [
+            lambda: keep_beating(self._voice, self.world.peers.me),
+            self._refiller.run,
+            self._recoverer.run,
+            self._waker.run,
+            self._ringer.run,
+            self._learner.run,
+        ]
+        async with self._bus.watch_contact(), asyncio.TaskGroup() as group:
+            aside = [group.create_task(loop()) for loop in loops]
+            moving = [group.create_task(each.run()) for each in hands]
+            ready.set()
+            log.info("manager.ready", pools=list(self.world.pools))
+            await stop.wait()
+            ready.clear()
+            for task in aside:
+                task.cancel()
+            await say_leaving(self._voice, self.world.peers.me)
+            for each in hands:
+                await each.finish(FINISH_S / len(hands))
+            for task in moving:
+                task.cancel()
+
+    async def hear_servers(self, bus: Bus) -> None:
+        """Hear connects and disconnects, on a connection to the servers' own account."""
+        await bus.subscribe("$SYS.ACCOUNT.*.CONNECT", self._ears.connected)
+        await bus.subscribe("$SYS.ACCOUNT.*.DISCONNECT", self._ears.disconnected)
+
+    async def _hear(self) -> None:
+        ears = self._ears
+        await self._bus.subscribe(subjects.manager_heartbeat(), ears.manager)
+        await self._bus.subscribe(subjects.RECORDS_LIVE, ears.record)
+        await self._bus.subscribe(subjects.slot_live("*"), ears.slot)
+        await self._bus.subscribe(subjects.node_heartbeat(), ears.node)
+        await self._bus.subscribe(subjects.heartbeat("*"), ears.worker)
+        await self._bus.subscribe(subjects.gone("*"), ears.gone)
+        await self._bus.subscribe(subjects.wake(), ears.wake)
+        for slots in self.world.pools.values():
+            if slots.on_demand:
+                await self._bus.subscribe(subjects.bells(slots.spec.name), ears.bell)
+
+    async def _learn(self, stop: Stop) -> None:
+        """Read everything once; servers that have just started may need some seconds for it."""
+        while not stop.is_set:
+            try:
+                await self._learner.read_all()
+            except ServiceError as exc:
+                log.warning("scan.failed", code=exc.code, error=str(exc))
+                await stop.wait(1.0)
+            else:
+                return
+
+    def _restored(self) -> None:
+        """Events were missed while there was no connection."""
+        self.world.detector.restart(time.monotonic())
+        self._learner.wanted.set()
+
+
+async def keep_beating(voice: Voice, me: str) -> None:
+    """Say to the others that this one lives, until cancelled."""
+    while True:
+        # Not connected: the others count this one out, and right so.
+        with suppress(ServiceError):
+            await voice.beat(ManagerBeat(manager=me))
+        await asyncio.sleep(BEAT_S)
+
+
+async def say_leaving(voice: Voice, me: str) -> None:
+    """Say to the others that they need not wait for this one."""
+    with suppress(ServiceError):  # they will notice
+        await voice.beat(ManagerBeat(manager=me, leaving=True))
+
+
+async def run(settings: PoolSettings, stop: Stop) -> None:
+    """Be a pool-manager until `stop` is set.
+
+    Raises:
+        ServiceError: it cannot start.
+    """
+    pools = read_pools(Path(settings.pools_file))
+    signer = read_signer(Path(settings.signer_file))
+    async with _connection(settings, settings.name, settings.credential_file) as bus:
+        manager = Manager(settings, pools, signer, bus)
+        if settings.system_credential_file is None:
+            await manager.run(stop, Ready(settings.ready_file))
+            return
+        name = f"{settings.name}-system"
+        async with _connection(settings, name, settings.system_credential_file) as servers:
+            await manager.hear_servers(servers)
+            await manager.run(stop, Ready(settings.ready_file))
+
+
+@asynccontextmanager
+async def _connection(settings: PoolSettings, name: str, credential: str) -> AsyncIterator[Bus]:
+    options = BusOptions(
+        servers=settings.nats_servers, name=name, credential=read_credential(Path(credential))
+    )
+    bus = await Bus.connect(options, deadline_s=settings.connect_s)
+    try:
+        yield bus
+    finally:
+        await bus.close()
+
+
+def read_pools(path: Path) -> tuple[PoolSpec, ...]:
+    """Read the pool declarations.
+
+    Raises:
+        InvalidMessage: names what is wrong.
+    """
+    return parse_pools(path.read_text())
+
+
+def read_signer(path: Path) -> Signer:
+    """Read the key that mints the workers' credentials.
+
+    Raises:
+        InvalidMessage: the file is damaged.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Signer)
+    except (msgspec.DecodeError, msgspec.ValidationError) as exc:
+        raise InvalidMessage(f"{path} holds no signer: {exc}") from exc

@@ -1,0 +1,91 @@
+"""The terminal results that pool-managers write: for tasks that no worker ends."""
+
+from __future__ import annotations
+
+import msgspec
+
+from shared.errors import ErrorInfo
+from shared.messages import Reason, Status, TaskResult, Timing
+from shared.record import EndState, Record
+
+_WORDS: dict[str, str] = {
+    "requested": "cancelled on request",
+    "deadline": "its deadline passed before a worker ran it",
+    "deaths": "it ended its worker's process too often",
+    "session_ended": "its session has ended",
+    "unknown_session": "no session of this id exists",
+    "invalid": "it cannot be read",
+}
+
+
+class End(msgspec.Struct, frozen=True):
+    """How a task ends without a worker."""
+
+    status: Status
+    reason: Reason
+
+    @property
+    def state(self) -> EndState:
+        """The state of a session that ends with it."""
+        match self.status:
+            case "cancelled" | "expired" | "rejected" | "poison":
+                return self.status
+            case _:
+                raise ValueError(f"{self.status} ends no session")
+
+
+CANCELLED = End("cancelled", "requested")
+EXPIRED = End("expired", "deadline")
+SESSION_ENDED = End("rejected", "session_ended")
+UNKNOWN_SESSION = End("rejected", "unknown_session")
+POISON = End("poison", "deaths")
+
+
+def result(task: str, record: Record, end: End, *, now_ms: int, accepted_ms: int = 0) -> TaskResult:
+    """Return the result of a task of a session that has a record.
+
+    Args:
+        task: the task.
+        record: the session's record as it is, or as it will be written with the result.
+        end: how the task ends.
+        now_ms: wall clock, milliseconds since 1970.
+        accepted_ms: when the task was accepted; 0: not known, or the session's first.
+    """
+    first = task == record.session
+    return TaskResult(
+        task=task,
+        session=record.session,
+        tenant=record.tenant,
+        pool=record.pool,
+        status=end.status,
+        reason=end.reason,
+        error=_error(end),
+        epoch=record.epoch,
+        attempt=record.attempt,
+        timing=Timing(accepted_ms=record.accepted_ms if first else accepted_ms, finished_ms=now_ms),
+        interruptions=record.interruptions if end.status == "poison" or first else (),
+    )
+
+
+def result_without_record(
+    tenant: str, session: str, task: str, end: End, *, now_ms: int
+) -> TaskResult:
+    """Return the result of a task of a session that has no record."""
+    return TaskResult(
+        task=task,
+        session=session,
+        tenant=tenant,
+        status=end.status,
+        reason=end.reason,
+        error=_error(end),
+        timing=Timing(finished_ms=now_ms),
+    )
+
+
+def _error(end: End) -> ErrorInfo:
+    # The worker may have run a poisonous task in part; everything else here was never begun, or is said by a worker.
+    return ErrorInfo(
+        code=end.reason,
+        message=f"the task is {end.status}: {_WORDS[end.reason]}",
+        definite=end.status != "poison",
+    )

@@ -1,0 +1,190 @@
+"""Who owns a session and lives no more: from heartbeats, disconnects and what nodes say.
+
+A wrong verdict is safe (a revoked owner can write nothing), it only costs work. So every sign has its own bound, and
+only what a living node says of its own processes counts as the death of a worker's process.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from pool_manager.core.nodes import Nodes
+from pool_manager.core.table import Row, key_of
+from shared.messages import PodGone, WorkerBeat
+from shared.record import Death
+
+FORGET_S = 600.0
+GONE_KEPT_S = 120.0
+RESCUE_S = 30.0
+"""A rescue that takes longer is revoked like a dead owner."""
+DROP_WINDOW_S = 1.0
+MASS_MIN = 3
+PROCESS_CAUSES = frozenset({"exited", "killed", "sandbox_lost"})
+"""What a node says of a pod that ended by itself, or was killed by anybody but us."""
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """Times of detection, seconds."""
+
+    suspect_s: float = 1.5
+    fence_s: float = 4.0
+    disconnect_s: float = 0.3
+    absent_s: float = 1.0
+    """A node that does not name a pod so long after its session was claimed has lost it."""
+
+
+class Worker(msgspec.Struct):
+    """One worker as last heard."""
+
+    name: str
+    first_heard: float
+    seen: float
+    beat: WorkerBeat
+    named: tuple[str, int] | None = None
+    """(session's key, epoch) that a heartbeat named last, and when."""
+    named_at: float = 0.0
+    server: str | None = None
+    dropped_at: float | None = None
+    """When a server told that its connection ended."""
+
+
+class Detector:
+    """Keeps the signs of life; judges owners. Pure: times are arguments."""
+
+    def __init__(self, nodes: Nodes, bounds: Bounds, now: float) -> None:
+        """Start now; nobody is given up for silence until T_fence has passed."""
+        self._nodes = nodes
+        self._bounds = bounds
+        self._workers: dict[str, Worker] = {}
+        self._gone: dict[str, tuple[PodGone, float]] = {}
+        self._server_of: dict[str, str] = {}
+        self._drops: dict[str, deque[tuple[float, str]]] = {}
+        self._started = now
+
+    def restart(self, now: float) -> None:
+        """This detector was deaf for a while: it believes in silence only after T_fence again."""
+        self._started = now
+
+    def worker(self, name: str | None) -> Worker | None:
+        """Return what is known of a worker."""
+        return None if name is None else self._workers.get(name)
+
+    def workers(self) -> list[Worker]:
+        """Return all workers that were heard and are not gone."""
+        return list(self._workers.values())
+
+    def is_gone(self, pod: str) -> bool:
+        """Return whether a node said that the pod is no more."""
+        return pod in self._gone
+
+    def heard(self, beat: WorkerBeat, now: float) -> None:
+        """Take in a heartbeat."""
+        if beat.worker in self._gone:
+            return  # sent before its end, or not by that pod
+        worker = self._workers.get(beat.worker)
+        if worker is None:
+            worker = self._workers[beat.worker] = Worker(beat.worker, now, now, beat)
+        worker.seen, worker.beat = now, beat
+        if beat.session is not None and beat.tenant is not None:
+            worker.named = (key_of(beat.tenant, beat.session), beat.epoch)
+            worker.named_at = now
+
+    def gone(self, gone: PodGone, now: float) -> None:
+        """Take in that all processes of a pod are gone."""
+        self._gone.setdefault(gone.pod, (gone, now))
+
+    def connected(self, worker: str, server: str) -> None:
+        """A server says that a client connected to it."""
+        self._server_of[worker] = server
+        if (known := self._workers.get(worker)) is not None:
+            known.dropped_at = None
+
+    def dropped(self, worker: str, server: str, now: float) -> None:
+        """A server says that a client's connection to it ended."""
+        if self._server_of.get(worker, server) != server:
+            return  # it has gone over to another server already
+        drops = self._drops.setdefault(server, deque(maxlen=4096))
+        drops.append((now, worker))
+        while drops and now - drops[0][0] > DROP_WINDOW_S:
+            drops.popleft()
+        if (known := self._workers.get(worker)) is not None:
+            known.dropped_at = now
+            known.server = server
+
+    def forget(self, now: float) -> None:
+        """Drop what is too old to matter."""
+        for name, (_, at) in list(self._gone.items()):
+            if now - at > GONE_KEPT_S:
+                del self._gone[name]
+                self._workers.pop(name, None)
+                self._server_of.pop(name, None)
+        for worker in list(self._workers.values()):
+            if now - worker.seen > FORGET_S:
+                del self._workers[worker.name]
+                self._server_of.pop(worker.name, None)
+
+    def judge(self, row: Row, now: float) -> Death | None:
+        """Return why the owner of a session must be given up, or None if it may live."""
+        record, bounds = row.record, self._bounds
+        worker = self._workers.get(record.owner or "")
+        last = max(worker.seen if worker else 0.0, row.since)
+        silent_ms = round((now - last) * 1000)
+        if (told := self._gone.get(record.owner or "")) is not None:
+            died = told[0].cause in PROCESS_CAUSES
+            cause = "process_exit" if died else f"pod_{told[0].cause}"
+            return Death(cause=cause, process_died=died, silent_ms=silent_ms)
+        if record.state == "rescuing":
+            late = now - row.since > RESCUE_S
+            return Death(cause="rescue_late", process_died=False) if late else None
+        if now - self._started < bounds.fence_s:
+            return None
+        sign = self._silence(row, worker, now)
+        if sign is None:
+            return None
+        return Death(cause=sign, process_died=sign == "pod_absent", silent_ms=silent_ms)
+
+    def _silence(self, row: Row, worker: Worker | None, now: float) -> str | None:
+        bounds = self._bounds
+        node = self._nodes.get(row.record.node)
+        if node is not None and node.restarted_at is not None and row.since < node.restarted_at:
+            return "node_restarted"
+        if self._is_absent(row, now):
+            return "pod_absent"
+        last = max(worker.seen if worker else 0.0, row.since, self._started)
+        if now - last > bounds.fence_s:
+            return "heartbeats_missed"
+        if worker is None:
+            return None
+        dropped = worker.dropped_at
+        if (
+            dropped is not None
+            and now - dropped > bounds.disconnect_s
+            and worker.seen <= dropped
+            and not self._is_mass_drop(worker.server or "", now)
+        ):
+            return "disconnect"
+        names_it = worker.named == (row.key, row.record.epoch)
+        since = max(row.since, worker.named_at) if names_it else row.since
+        # Only a worker that is heard, and names something else or nothing, has not named it; a silent one is silent.
+        return "not_named" if worker.seen > since and now - since > bounds.suspect_s else None
+
+    def _is_absent(self, row: Row, now: float) -> bool:
+        """Return whether the living node of the owner does not have its pod."""
+        node = self._nodes.get(row.record.node)
+        return (
+            node is not None
+            and self._nodes.is_alive(node.name, now)
+            and node.seen > row.since + self._bounds.absent_s
+            and row.record.owner not in node.pods
+        )
+
+    def _is_mass_drop(self, server: str, now: float) -> bool:
+        """Return whether most clients of one server dropped together: then the server left, not they."""
+        drops = self._drops.get(server, ())
+        together = {name for at, name in drops if now - at <= 2 * DROP_WINDOW_S}
+        there = sum(1 for name in self._workers if self._server_of.get(name) == server)
+        unknown = sum(1 for name in self._workers if name not in self._server_of)
+        servers = len({*self._server_of.values(), server, *self._drops})
+        return len(together) >= max(MASS_MIN, (there + unknown / max(servers, 3)) / 2)

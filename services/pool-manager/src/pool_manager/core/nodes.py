@@ -1,0 +1,134 @@
+"""What the nodes say of themselves, and which of them takes the next pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from shared.messages import NodeBeat
+from shared.pools import ISOLATION_CLASSES, Isolation
+
+ALIVE_S = 2.0
+"""Four missed heartbeats, and a node gets no new pod."""
+FORGET_S = 600.0
+
+
+class Node(msgspec.Struct):
+    """One node as last heard."""
+
+    name: str
+    seen: float
+    started_ms: int
+    pods: frozenset[str]
+    capacity: int
+    isolation: dict[str, str]
+    draining: bool = False
+    restarted_at: float | None = None
+    """When a new process of the node was first heard: pods of the former one are gone."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a pod is to be started, and under which isolation class."""
+
+    node: str
+    isolation: str
+
+
+class Nodes:
+    """All nodes, and the pods that were asked of them but are not in their heartbeats yet."""
+
+    def __init__(self) -> None:
+        """Start without nodes."""
+        self._nodes: dict[str, Node] = {}
+        self._asked: dict[str, str] = {}
+        self._asked_count: dict[str, int] = {}
+
+    def __iter__(self) -> Iterator[Node]:
+        """Go through the nodes."""
+        return iter(list(self._nodes.values()))
+
+    def get(self, name: str | None) -> Node | None:
+        """Return what is known of a node."""
+        return None if name is None else self._nodes.get(name)
+
+    def heard(self, beat: NodeBeat, now: float) -> list[str]:
+        """Take in a heartbeat; return the pods that it no longer names: they are gone."""
+        before = self._nodes.get(beat.node)
+        if before is not None and beat.started_ms < before.started_ms:
+            return []  # a late heartbeat of the former process
+        pods = frozenset(beat.pods)
+        restarted = before is not None and beat.started_ms != before.started_ms
+        self._nodes[beat.node] = Node(
+            name=beat.node,
+            seen=now,
+            started_ms=beat.started_ms,
+            pods=pods,
+            capacity=beat.capacity,
+            isolation=beat.isolation,
+            draining=beat.draining,
+            restarted_at=now if restarted else before.restarted_at if before else None,
+        )
+        for pod in pods & self._asked.keys():
+            self.not_asked(pod)
+        return sorted(before.pods - pods) if before else []
+
+    def forget(self, now: float) -> None:
+        """Drop nodes that were not heard for long."""
+        for name in [n.name for n in self._nodes.values() if now - n.seen > FORGET_S]:
+            del self._nodes[name]
+
+    def asked(self, pod: str, node: str) -> None:
+        """Count a pod that a node is asked to start."""
+        self.not_asked(pod)
+        self._asked[pod] = node
+        self._asked_count[node] = self._asked_count.get(node, 0) + 1
+
+    def not_asked(self, pod: str) -> None:
+        """Count it no more: it appeared, is gone or never came."""
+        node = self._asked.pop(pod, None)
+        if node is not None:
+            self._asked_count[node] -= 1
+
+    def is_alive(self, name: str | None, now: float) -> bool:
+        """Return whether a node was heard lately."""
+        node = self.get(name)
+        return node is not None and now - node.seen <= ALIVE_S
+
+    def load(self, node: Node) -> int:
+        """Return the pods that a node has or is asked to start."""
+        return len(node.pods) + self._asked_count.get(node.name, 0)
+
+    def _share(self, node: Node) -> float:
+        return self.load(node) / node.capacity
+
+    def choose(self, isolation: Isolation, now: float) -> Place | str:
+        """Return the least loaded node that may take a pod of this class; where there is none, the reason."""
+        alive = [node for node in self._nodes.values() if now - node.seen <= ALIVE_S]
+        if not alive:
+            return "no node is alive"
+        open_ = [node for node in alive if not node.draining]
+        if not open_:
+            return "every node that is alive is draining"
+        able = [(node, klass) for node in open_ if (klass := class_on(node, isolation))]
+        if not able:
+            return _why_not(open_, isolation)
+        free = [(node, klass) for node, klass in able if self.load(node) < node.capacity]
+        if not free:
+            full = ", ".join(f"{node.name} {self.load(node)}/{node.capacity}" for node, _ in able)
+            return f"every node that could take a pod is full: {full}"
+        node, klass = min(free, key=lambda pair: (self._share(pair[0]), pair[0].name))
+        return Place(node.name, klass)
+
+
+def class_on(node: Node, isolation: Isolation) -> str | None:
+    """Return the class that a pod would get on this node: the one asked for, or for `auto` the node's strongest."""
+    wanted = tuple(reversed(ISOLATION_CLASSES)) if isolation == "auto" else (isolation,)
+    return next((klass for klass in wanted if node.isolation.get(klass) == ""), None)
+
+
+def _why_not(nodes: list[Node], isolation: Isolation) -> str:
+    if isolation == "auto":
+        return "no node has any isolation class"
+    whys = "; ".join(f"{n.name}: {n.isolation.get(isolation, 'unknown there')}" for n in nodes)
+    return f"no node has isolation class {isolation} ({whys})"

@@ -1,0 +1,205 @@
+"""What a pool needs now: pods to start, pods to end, slots to forget. Decisions come back as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from pool_manager.core.nodes import Nodes, Place
+from pool_manager.core.peers import Peers
+from pool_manager.core.slots import (
+    ABSENT_S,
+    KEPT_S,
+    LEFT_ALONE_S,
+    SILENT_S,
+    Lane,
+    SlotRow,
+    Slots,
+)
+from shared.messages import Slot
+
+FIRST_GENERATIONS = 100_000
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Reserve the slot's next pod by compare-and-set, then start it."""
+
+    slot: Slot
+    expected_seq: int
+    isolation: str
+    lanes: tuple[Lane, ...]
+
+
+class End(msgspec.Struct, frozen=True):
+    """End a warm pod that nothing wants."""
+
+    pod: str
+    node: str
+
+
+class Drop(msgspec.Struct, frozen=True):
+    """Delete a slot's record: its pod is gone and it gets no other."""
+
+    slot: str
+    seq: int
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """Both clocks, read once."""
+
+    now: float
+    """Monotonic, seconds."""
+    wall_ms: int
+    """Milliseconds since 1970."""
+
+
+class Times(msgspec.Struct, frozen=True):
+    """Bounds that an operator may set, seconds."""
+
+    start_s: float = 10.0
+    spare_s: float = 10.0
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What a plan looks at beside the pool's own slots."""
+
+    peers: Peers
+    nodes: Nodes
+    bound: int
+    """Pods of the pool that have a session."""
+    busy: frozenset[str] | set[str] = frozenset()
+    """Slots on which an act is under way."""
+
+
+def look_over(slots: Slots, facts: Facts, times: Times, now: float) -> None:
+    """Notice what no event tells: pods that never came, went silent, or are not on their node; empty slots."""
+    for row in list(slots.rows.values()):
+        if is_lost(row, facts, times, now):
+            facts.nodes.not_asked(row.slot.pod)
+            slots.gone(row.slot.pod, now)
+    for index in range(slots.spec.stock):
+        name = str(index)
+        row_ = slots.rows.get(name)
+        if row_ is None or row_.phase in ("taken", "gone"):
+            slots.want(name, now)
+
+
+def is_lost(row: SlotRow, facts: Facts, times: Times, now: float) -> bool:
+    """Return whether a pod that should be starting or warm is not there."""
+    if row.phase not in ("starting", "warm"):
+        return False
+    slot = row.slot
+    node = facts.nodes.get(slot.node)
+    if node is not None and slot.pod in node.pods and facts.nodes.is_alive(slot.node, now):
+        there_since = max(row.heard or row.since, row.since)
+        return now - there_since > max(SILENT_S, times.start_s)
+    if node is not None and row.created_at is not None and node.seen > row.created_at + ABSENT_S:
+        return True
+    if row.phase == "warm":
+        return now - (row.heard or row.since) > SILENT_S
+    if slot.manager != facts.peers.me and slot.manager not in facts.peers.alive(now):
+        return now - row.since > LEFT_ALONE_S
+    return now - row.since > times.start_s
+
+
+def starts(slots: Slots, facts: Facts, clock: Clock) -> list[Start]:
+    """Return the pods to reserve and start now, as the caps, the nodes and the turn of this pool-manager allow."""
+    spec = slots.spec
+    if not slots.due:
+        slots.reason = ""
+        return []
+    under_way = len(facts.busy)
+    starting, warm = slots.count["starting"], slots.count["warm"]
+    room_start = spec.starting_max - starting - under_way
+    room_pods = spec.pods_max - starting - warm - facts.bound - under_way
+    planned: list[Start] = []
+    for name, due in list(slots.due.items()):
+        row = slots.rows.get(name)
+        slot = _next(slots, name, row, facts.peers.me, clock)
+        if name in facts.busy or not facts.peers.may_act(slot.pod, since=due.since, now=clock.now):
+            continue
+        if room_pods <= len(planned):
+            slots.reason = f"pods_max {spec.pods_max} is reached"
+            break
+        if room_start <= len(planned):
+            break
+        place = facts.nodes.choose(spec.isolation, clock.now)
+        if not isinstance(place, Place):
+            slots.reason = place
+            break
+        slots.reason = ""
+        facts.nodes.asked(slot.pod, place.node)
+        planned.append(
+            Start(
+                msgspec.structs.replace(slot, node=place.node),
+                row.seq if row else 0,
+                place.isolation,
+                (due.lane,) if due.lane else (),
+            )
+        )
+    return planned
+
+
+def _next(slots: Slots, name: str, row: SlotRow | None, me: str, clock: Clock) -> Slot:
+    if row is not None:
+        generation = row.slot.generation + 1
+    elif slots.is_wanted(name):
+        generation = 1
+    else:
+        # The record of an own slot is dropped with its pod. Should its message need a pod again after that, the pod's
+        # name must be a new one, because a worker's name is its identity.
+        generation = clock.wall_ms // 1000 % FIRST_GENERATIONS
+    pod = f"{slots.spec.name}-{name}-{generation}"
+    return Slot(
+        pool=slots.spec.name,
+        slot=name,
+        generation=generation,
+        pod=pod,
+        node="",
+        manager=me,
+        reserved_ms=clock.wall_ms,
+    )
+
+
+def leftovers(slots: Slots, facts: Facts, times: Times, now: float) -> list[End | Drop]:
+    """Return warm pods that nothing wants, and slots that may be forgotten; each is left to whose turn it is."""
+    acts: list[End | Drop] = []
+    for name, row in list(slots.rows.items()):
+        if slots.is_wanted(name) or name in facts.busy or name in slots.due:
+            continue
+        age_s = now - row.since
+        if row.phase == "warm" and age_s > times.spare_s:
+            act: End | Drop = End(row.slot.pod, row.slot.node)
+        elif row.phase in ("taken", "gone") and age_s > KEPT_S and not _is_there(row, facts):
+            act = Drop(name, row.seq)
+        else:
+            continue
+        if facts.peers.is_first(row.slot.pod, now):
+            acts.append(act)
+    return acts
+
+
+def _is_there(row: SlotRow, facts: Facts) -> bool:
+    node = facts.nodes.get(row.slot.node)
+    return node is not None and row.slot.pod in node.pods
+
+
+def strays(
+    slots: Slots, warm: Iterable[tuple[str, str, float]], facts: Facts, now: float
+) -> list[End]:
+    """Return warm pods that no slot names: given up as lost, replaced, and there after all.
+
+    Args:
+        slots: the pool's slots.
+        warm: (pod, node, first heard) of its warm workers.
+        facts: whose turn it is.
+        now: monotonic clock.
+    """
+    return [
+        End(pod, node)
+        for pod, node, first_heard in warm
+        if not slots.has_pod(pod)
+        and now - first_heard > LEFT_ALONE_S
+        and facts.peers.is_first(pod, now)
+    ]

@@ -1,0 +1,189 @@
+"""The slots of one pool: which pod fills each, and which slots want a successor.
+
+A pool with stock N has the slots "0" to "N-1". A slot's record names its pod, `<pool>-<slot>-<generation>`; whoever
+writes the next generation by compare-and-set starts the next pod, so two pool-managers never start two for one slot. A
+pool with stock 0 has a slot for each queue message, "d<shard>-<sequence>", made when the message rings its bell.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Literal
+
+import msgspec
+
+from shared.messages import Slot
+from shared.pools import PoolSpec
+
+Phase = Literal["starting", "warm", "taken", "gone"]
+Lane = tuple[str, int]
+"""(class, shard)"""
+
+SILENT_S = 8.0
+"""Warm workers beat every 2 s; after three and a fence one is given up."""
+LEFT_ALONE_S = 2.0
+"""A reserved name whose pool-manager died gets no pod after so long."""
+ABSENT_S = 0.6
+"""A node names its pods every 0.5 s."""
+KEPT_S = 10.0
+"""How long a slot of its own message is kept after its pod is gone."""
+BACK_OFF_S = (0.1, 5.0)
+"""First and longest wait after a start that failed."""
+
+
+class SlotRow(msgspec.Struct):
+    """One slot and its present pod."""
+
+    slot: Slot
+    seq: int
+    """Stream sequence of the slot's record."""
+    phase: Phase
+    since: float
+    """Monotonic clock of the present phase."""
+    heard: float | None = None
+    """Last heartbeat of the pod's worker."""
+    created_at: float | None = None
+    """When its node had surely started it."""
+
+
+class Due(msgspec.Struct):
+    """A slot that wants a pod."""
+
+    since: float
+    lane: Lane | None = None
+
+
+class Slots:
+    """Slots of one pool. Pure bookkeeping: times are arguments."""
+
+    def __init__(self, spec: PoolSpec) -> None:
+        """Start empty."""
+        self.spec = spec
+        self.rows: dict[str, SlotRow] = {}
+        self.due: dict[str, Due] = {}
+        self.count: Counter[str] = Counter()
+        self._by_pod: dict[str, str] = {}
+        self._fails: Counter[str] = Counter()
+        self.reason = ""
+        """Why the stock is not full."""
+
+    @property
+    def on_demand(self) -> bool:
+        """Whether pods are started for messages only."""
+        return self.spec.stock == 0
+
+    def is_wanted(self, name: str) -> bool:
+        """Return whether the pool's stock has this slot."""
+        return name.isdecimal() and int(name) < self.spec.stock
+
+    def has_pod(self, pod: str) -> bool:
+        """Return whether a slot's present pod is this one."""
+        return pod in self._by_pod
+
+    def pods(self) -> set[str]:
+        """Return the present pods of all slots."""
+        return set(self._by_pod)
+
+    def apply(self, slot: Slot, seq: int, *, fate: Phase | None, now: float) -> bool:
+        """Take in a slot's record as stored; return whether it is news.
+
+        Args:
+            slot: the record.
+            seq: its stream sequence.
+            fate: what is known of the pod already; None: nothing.
+            now: monotonic clock.
+        """
+        row = self.rows.get(slot.slot)
+        if row is not None and row.seq >= seq:
+            return False
+        self.forget(slot.slot)
+        row = SlotRow(slot, seq, "starting", now)
+        self.rows[slot.slot] = row
+        self._by_pod[slot.pod] = slot.slot
+        self.count["starting"] += 1
+        if fate is not None:
+            self._move(row, fate, now)
+        return True
+
+    def forget(self, name: str) -> None:
+        """The slot's record is gone, or is about to be replaced."""
+        row = self.rows.pop(name, None)
+        self.due.pop(name, None)
+        if row is not None:
+            self.count[row.phase] -= 1
+            self._by_pod.pop(row.slot.pod, None)
+
+    def created(self, pod: str, now: float) -> None:
+        """The node said that it started the pod."""
+        if (row := self._row(pod)) is not None and row.created_at is None:
+            row.created_at = now
+
+    def heard(self, pod: str, *, bound: bool, now: float) -> bool:
+        """Take in a heartbeat of a pod; return whether its slot is due by that."""
+        row = self._row(pod)
+        if row is None:
+            return False
+        row.heard = now
+        if bound:
+            return self.taken(pod, now)
+        if row.phase == "starting":
+            self._move(row, "warm", now)
+            self._fails.pop(row.slot.slot, None)
+        return False
+
+    def taken(self, pod: str, now: float) -> bool:
+        """The pod has a session; return whether its slot is due by that."""
+        row = self._row(pod)
+        if row is None or row.phase in ("taken", "gone"):
+            return False
+        self._fails.pop(row.slot.slot, None)
+        self._move(row, "taken", now)
+        return row.slot.slot in self.due
+
+    def gone(self, pod: str, now: float) -> bool:
+        """The pod is no more, or never came; return whether its slot is due by that."""
+        row = self._row(pod)
+        if row is None or row.phase == "gone":
+            return False
+        if row.phase == "starting":
+            self._fails[row.slot.slot] += 1
+        self._move(row, "gone", now)
+        return row.slot.slot in self.due
+
+    def demand(self, name: str, lane: Lane, *, again: bool, now: float) -> None:
+        """A message of this lane wants a pod.
+
+        Args:
+            name: slot of the message.
+            lane: where it waits.
+            again: it still waits although its pod was taken or is gone: it gets another one.
+            now: monotonic clock.
+        """
+        row = self.rows.get(name)
+        if name in self.due or (
+            row is not None and (row.phase in ("starting", "warm") or not again)
+        ):
+            return
+        self.due[name] = Due(now + self.back_off_s(name), lane)
+
+    def want(self, name: str, now: float) -> None:
+        """A slot of the stock has no pod."""
+        if name not in self.due:
+            self.due[name] = Due(now + self.back_off_s(name))
+
+    def back_off_s(self, name: str) -> float:
+        """Return how long a slot waits whose last starts failed."""
+        fails = min(self._fails[name], 16)
+        return min(BACK_OFF_S[0] * 2 ** (fails - 1), BACK_OFF_S[1]) if fails else 0.0
+
+    def _row(self, pod: str) -> SlotRow | None:
+        name = self._by_pod.get(pod)
+        return None if name is None else self.rows[name]
+
+    def _move(self, row: SlotRow, phase: Phase, now: float) -> None:
+        self.count[row.phase] -= 1
+        self.count[phase] += 1
+        row.phase = phase
+        row.since = now
+        if phase in ("taken", "gone") and self.is_wanted(row.slot.slot):
+            self.want(row.slot.slot, now)

@@ -1,0 +1,92 @@
+"""All that a pool-manager knows, in one place. A view of what it heard; the truth is in the streams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pool_manager.core.lost import Bounds, Detector
+from pool_manager.core.nodes import Nodes
+from pool_manager.core.peers import Peers
+from pool_manager.core.plan import Facts, Times
+from pool_manager.core.slots import Phase, Slots
+from pool_manager.core.table import Table
+from shared.messages import NodeBeat, PodGone, Slot, WorkerBeat
+from shared.pools import PoolSpec
+from shared.record import Record
+
+
+class World:
+    """Sessions, workers, nodes, pools and the other pool-managers."""
+
+    def __init__(self, me: str, pools: Sequence[PoolSpec], bounds: Bounds, now: float) -> None:
+        """Know nothing yet."""
+        self.peers = Peers(me)
+        self.table = Table()
+        self.nodes = Nodes()
+        self.detector = Detector(self.nodes, bounds, now)
+        self.pools = {spec.name: Slots(spec) for spec in pools}
+
+    def facts(self, slots: Slots, busy: set[str]) -> Facts:
+        """Return what a pool's plan looks at."""
+        bound = self.table.owned_count(slots.spec.name)
+        return Facts(self.peers, self.nodes, bound, busy)
+
+    def on_record(self, record: Record, seq: int, *, now: float, stored_ms: int = 0) -> bool:
+        """Take in a record as stored; return whether a slot is due by that."""
+        row = self.table.apply(record, seq, now=now, stored_ms=stored_ms)
+        if row is None or record.owner is None or (slots := self.pools.get(record.pool)) is None:
+            return False
+        return slots.taken(record.owner, now)
+
+    def on_worker(self, beat: WorkerBeat, now: float) -> bool:
+        """Take in a worker's heartbeat; return whether a slot is due by that."""
+        self.detector.heard(beat, now)
+        slots = self.pools.get(beat.pool)
+        if slots is None or self.detector.is_gone(beat.worker):
+            return False
+        return slots.heard(beat.worker, bound=beat.session is not None, now=now)
+
+    def on_gone(self, pool: str, gone: PodGone, now: float) -> bool:
+        """Take in the end of a pod; return whether a slot is due by that."""
+        self.detector.gone(gone, now)
+        self.nodes.not_asked(gone.pod)
+        slots = self.pools.get(pool)
+        if slots is None:
+            return False
+        due = slots.gone(gone.pod, now)
+        if due and gone.detail:
+            slots.reason = f"{gone.node}: {gone.cause}: {gone.detail}"
+        return due
+
+    def on_node(self, beat: NodeBeat, now: float) -> None:
+        """Take in a node's heartbeat."""
+        self.nodes.heard(beat, now)
+
+    def on_slot(self, slot: Slot, seq: int, now: float) -> None:
+        """Take in a slot's record as stored."""
+        if (slots := self.pools.get(slot.pool)) is not None:
+            slots.apply(slot, seq, fate=self._fate(slot.pod), now=now)
+
+    def _fate(self, pod: str) -> Phase | None:
+        if self.detector.is_gone(pod):
+            return "gone"
+        if self.table.owned_by(pod) is not None:
+            return "taken"
+        worker = self.detector.worker(pod)
+        if worker is None:
+            return None
+        return "taken" if worker.beat.session is not None else "warm"
+
+    def warm_workers(self, pool: str) -> list[tuple[str, str, float]]:
+        """Return (pod, node, first heard) of a pool's workers that have no session."""
+        return [
+            (worker.name, worker.beat.node, worker.first_heard)
+            for worker in self.detector.workers()
+            if worker.beat.pool == pool
+            and worker.beat.session is None
+            and not self.detector.is_gone(worker.name)
+            and self.table.owned_by(worker.name) is None
+        ]
+
+
+__all__ = ["Bounds", "Times", "World"]

@@ -1,0 +1,116 @@
+"""Ears: what is said on the bus becomes what the world knows. Short functions; they decode, note and wake loops."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from pool_manager.core.peers import ManagerBeat
+from pool_manager.core.world import World
+from pool_manager.loops.recover import Recoverer
+from pool_manager.loops.refill import Refiller
+from pool_manager.loops.ring import Ringer
+from pool_manager.loops.wake import Waker
+from pool_manager.ports import Heard
+from shared import logs, subjects
+from shared.messages import NodeBeat, PodGone, Slot, WorkerBeat
+from shared.record import Record
+
+log = logs.get(__name__)
+
+SEQUENCE = "Nats-Sequence"
+"""On a republished message: its sequence in the stream."""
+
+_records = msgspec.json.Decoder(Record)
+_workers = msgspec.json.Decoder(WorkerBeat)
+_nodes = msgspec.json.Decoder(NodeBeat)
+_gone = msgspec.json.Decoder(PodGone)
+_slots = msgspec.json.Decoder(Slot)
+_managers = msgspec.json.Decoder(ManagerBeat)
+
+
+class _Client(msgspec.Struct):
+    name: str = ""
+
+
+class _Server(msgspec.Struct):
+    name: str = ""
+
+
+class _ConnectionEvent(msgspec.Struct):
+    """The part of the servers' own events that matters here."""
+
+    client: _Client
+    server: _Server
+
+
+_events = msgspec.json.Decoder(_ConnectionEvent)
+
+
+class Ears:
+    """One function for each subject."""
+
+    def __init__(
+        self, world: World, refiller: Refiller, recoverer: Recoverer, waker: Waker, ringer: Ringer
+    ) -> None:
+        """Note in `world`, and wake whom it concerns."""
+        self._world = world
+        self._refiller = refiller
+        self._recoverer = recoverer
+        self._waker = waker
+        self._ringer = ringer
+
+    def record(self, message: Heard) -> None:
+        """A record was stored."""
+        record = _records.decode(message.data)
+        if self._world.on_record(record, int(message.headers[SEQUENCE]), now=time.monotonic()):
+            self._refiller.wanted.set()
+
+    def worker(self, message: Heard) -> None:
+        """A worker lives."""
+        if self._world.on_worker(_workers.decode(message.data), time.monotonic()):
+            self._refiller.wanted.set()
+
+    def node(self, message: Heard) -> None:
+        """A node lives, with these pods."""
+        self._world.on_node(_nodes.decode(message.data), time.monotonic())
+
+    def gone(self, message: Heard) -> None:
+        """A pod is no more."""
+        pool = message.subject.split(".")[1]
+        gone = _gone.decode(message.data)
+        if self._world.on_gone(pool, gone, time.monotonic()):
+            self._refiller.wanted.set()
+        if self._world.table.owned_by(gone.pod) is not None:
+            self._recoverer.wanted.set()
+
+    def slot(self, message: Heard) -> None:
+        """A slot's record was stored."""
+        slot = _slots.decode(message.data)
+        self._world.on_slot(slot, int(message.headers[SEQUENCE]), time.monotonic())
+
+    def manager(self, message: Heard) -> None:
+        """Another pool-manager lives, or leaves."""
+        self._world.peers.heard(_managers.decode(message.data), time.monotonic())
+
+    def wake(self, message: Heard) -> None:
+        """Something entered an inbox."""
+        _, tenant, session = message.subject.split(".")
+        self._waker.heard(tenant, session, time.monotonic())
+
+    def bell(self, message: Heard) -> None:
+        """A message was stored in a lane, or somebody rings for it again."""
+        pool, klass, shard = subjects.parse_bell(message.subject)
+        seq = message.headers.get(SEQUENCE)
+        self._ringer.heard_bell(pool, klass, shard, int(seq) if seq else None)
+
+    def connected(self, message: Heard) -> None:
+        """A server has a new client."""
+        event = _events.decode(message.data)
+        self._world.detector.connected(event.client.name, event.server.name)
+
+    def disconnected(self, message: Heard) -> None:
+        """A server lost a client."""
+        event = _events.decode(message.data)
+        self._world.detector.dropped(event.client.name, event.server.name, time.monotonic())

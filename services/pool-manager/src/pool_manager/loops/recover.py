@@ -1,0 +1,145 @@
+"""Gives up dead owners: the record's epoch rises, and a token asks for another worker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import msgspec
+
+from pool_manager.core import ends
+from pool_manager.core.table import Row
+from pool_manager.core.tokens import message_id
+from pool_manager.core.world import World
+from pool_manager.loops.hands import Hands, wait_for
+from pool_manager.ports import Known, Queue, Truth
+from shared import logs
+from shared.errors import Conflict, OutcomeUnknown, ServiceError, Unavailable
+from shared.record import Death, Record
+from shared.transitions import revoke
+
+log = logs.get(__name__)
+
+TICK_S = 0.1
+FOLLOW_S = 0.1
+"""How long the next pool-manager waits for the first one's revocation."""
+RETRY_S = 0.3
+LATE_S = 0.75
+"""A loop that stood still for longer was deaf, and what it believes about silence is worth nothing."""
+
+
+class Recoverer:
+    """Judges owners and revokes those that are given up."""
+
+    def __init__(self, world: World, truth: Truth, queue: Queue) -> None:
+        """Work on what `world` knows."""
+        self.wanted = asyncio.Event()
+        """Set when an owner may have to be given up: judge at once."""
+        self.hands = Hands("recover", count=24, pending_max=4096)
+        self._world = world
+        self._truth = truth
+        self._queue = queue
+        self._condemned: dict[str, tuple[int, float]] = {}
+        """Session -> (sequence of the record, when to act)."""
+
+    async def run(self) -> None:
+        """Judge every tenth of a second, until cancelled."""
+        last = time.monotonic()
+        while True:
+            await wait_for(self.wanted, TICK_S)
+            now = time.monotonic()
+            if now - last > LATE_S:
+                log.warning("detector.was_deaf", seconds=round(now - last, 2))
+                self._world.detector.restart(now)
+            last = now
+            self._judge(now)
+
+    def _judge(self, now: float) -> None:
+        owned = self._world.table.owned
+        for key in self._condemned.keys() - owned.keys():
+            del self._condemned[key]
+        for key, row in list(owned.items()):
+            death = self._world.detector.judge(row, now)
+            if death is None:
+                self._condemned.pop(key, None)
+                continue
+            seq, act_at = self._condemned.get(key, (0, 0.0))
+            if seq != row.seq:
+                act_at = now + self._world.peers.rank(key, now) * FOLLOW_S
+                self._condemned[key] = (row.seq, act_at)
+            if now >= act_at:
+                self._offer(row, death)
+
+    def _offer(self, row: Row, death: Death) -> None:
+        self.hands.offer(row.key, lambda: self._revoke(row, death))
+
+    async def _revoke(self, row: Row, death: Death) -> None:
+        self._condemned[row.key] = (row.seq, time.monotonic() + RETRY_S)
+        record = row.record
+        now_ms = int(time.time() * 1000)
+        death, task = await self._name_task(record, death)
+        revoked = revoke(record, death=death, now_ms=now_ms)
+        try:
+            if revoked.state == "poison":
+                if task is None:
+                    return  # which task it was is read again at the next judgement
+                result = ends.result(task, revoked, ends.POISON, now_ms=now_ms)
+                seq = await self._truth.end(revoked, row.seq, result)
+            else:
+                seq = await self._truth.write(revoked, row.seq)
+        except (Conflict, OutcomeUnknown, Unavailable) as exc:
+            known = await self._truth.read(record.tenant, record.session)
+            if known is not None:
+                self._apply(known)
+            if isinstance(exc, Conflict) or known is None or known.record != revoked:
+                return  # somebody else moved first, or nothing was written: the next judgement decides
+            seq = known.seq
+        self._apply(Known(revoked, seq))
+        log.warning(
+            "session.revoked",
+            session_id=record.session,
+            epoch=revoked.epoch,
+            worker=record.owner,
+            cause=death.cause,
+            silent_ms=death.silent_ms,
+            deaths=revoked.deaths,
+            state=revoked.state,
+        )
+        if revoked.state == "queued":
+            await send_token(self._queue, revoked, seq)
+
+    def _apply(self, known: Known) -> None:
+        self._world.on_record(
+            known.record, known.seq, now=time.monotonic(), stored_ms=known.stored_ms
+        )
+
+    async def _name_task(self, record: Record, death: Death) -> tuple[Death, str | None]:
+        """Return the death with the task that it hit, and that task; None: there was none, or it is not known."""
+        try:
+            task = await self._task_in_hand(record)
+        except ServiceError:
+            return death, None
+        if task is not None:
+            return msgspec.structs.replace(death, task=task), task
+        return msgspec.structs.replace(death, in_task=not death.process_died), None
+
+    async def _task_in_hand(self, record: Record) -> str | None:
+        """Return the task that the owner had in hand, or may have had; None: there was nothing to do."""
+        if not record.first_done:
+            return record.session
+        after = record.position
+        while (
+            entry := await self._truth.next_entry(record.tenant, record.session, after)
+        ) is not None:
+            if await self._truth.result(record.tenant, record.session, entry.task) is None:
+                return entry.task
+            after = entry.seq
+        return None
+
+
+async def send_token(queue: Queue, record: Record, seq: int) -> None:
+    """Put the record's token into its lane; one that fails is sent again by the sweeper."""
+    try:
+        await queue.send_token(record, message_id(record.session, seq))
+    except ServiceError as exc:
+        log.warning("token.failed", session_id=record.session, code=exc.code, error=str(exc))

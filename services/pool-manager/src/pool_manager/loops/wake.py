@@ -1,0 +1,128 @@
+"""Wakes sessions that nobody owns when something enters their inbox; refuses what ended sessions get."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from pool_manager.core import ends
+from pool_manager.core.table import key_of
+from pool_manager.core.world import World
+from pool_manager.loops.hands import Hands, wait_for
+from pool_manager.loops.recover import send_token
+from pool_manager.ports import Known, Queue, Truth
+from shared import logs
+from shared.errors import Conflict, OutcomeUnknown, ServiceError, Unavailable
+from shared.record import ENDED, Record
+from shared.transitions import wake
+
+log = logs.get(__name__)
+
+TICK_S = 0.25
+TRIES = 3
+DUE_MAX = 50_000
+ENTRIES_MAX = 1000
+"""Entries of one ended session that are refused at one go."""
+
+
+class Waker:
+    """Acts on new inbox entries of sessions without an owner.
+
+    Every pool-manager hears every entry; who goes first is agreed by arithmetic, the others follow when the session
+    still sleeps after a grace. So an entry that the first one missed waits half a second, not for a sweep.
+    """
+
+    def __init__(self, world: World, truth: Truth, queue: Queue) -> None:
+        """Work on what `world` knows."""
+        self.hands = Hands("wake", count=16, pending_max=4096)
+        self._wanted = asyncio.Event()
+        self._world = world
+        self._truth = truth
+        self._queue = queue
+        self._due: dict[str, tuple[str, str, float]] = {}
+
+    def heard(self, tenant: str, session: str, now: float) -> None:
+        """Something entered a session's inbox."""
+        key = key_of(tenant, session)
+        row = self._world.table.get(key)
+        if row is not None and row.record.state != "idle":
+            return  # its owner hears it too, or its next owner will read it
+        if key not in self._due and len(self._due) < DUE_MAX:
+            self._due[key] = (tenant, session, now)
+            self._wanted.set()
+
+    async def run(self) -> None:
+        """Wake whatever is due, until cancelled."""
+        while True:
+            await wait_for(self._wanted, TICK_S)
+            now = time.monotonic()
+            for key, (tenant, session, since) in list(self._due.items()):
+                row = self._world.table.get(key)
+                if row is not None and row.record.state != "idle":
+                    del self._due[key]
+                elif self._world.peers.may_act(key, since=since, now=now):
+                    self.offer(tenant, session)
+                    del self._due[key]
+
+    def offer(self, tenant: str, session: str) -> bool:
+        """See to a session that has something in its inbox and no owner."""
+        key = key_of(tenant, session)
+        return self.hands.offer(key, lambda: self._see_to(tenant, session))
+
+    async def _see_to(self, tenant: str, session: str) -> None:
+        row = self._world.table.get(key_of(tenant, session))
+        known = Known(row.record, row.seq) if row else await self._truth.read(tenant, session)
+        for _ in range(TRIES):
+            if known is None:
+                return  # its first task may still wait in a lane; the sweeper refuses what stays unknown for a day
+            if known.record.state in ENDED:
+                await self.refuse_inbox(known.record)
+                return
+            if known.record.state != "idle":
+                return
+            if await self._wake(known):
+                return
+            known = await self._truth.read(tenant, session)
+            if known is not None:
+                self._apply(known)
+
+    async def _wake(self, known: Known) -> bool:
+        """Make an idle session queued, with a token; False: somebody else wrote, or it is not known."""
+        woken = wake(known.record, lane=known.record.client_lane)
+        try:
+            seq = await self._truth.write(woken, known.seq)
+        except (Conflict, OutcomeUnknown, Unavailable) as exc:
+            log.debug("wake.lost", session_id=known.record.session, code=exc.code)
+            return False
+        self._apply(Known(woken, seq))
+        log.info("session.woken", session_id=woken.session, lane=woken.lane)
+        await send_token(self._queue, woken, seq)
+        return True
+
+    async def refuse_inbox(self, record: Record) -> None:
+        """Give everything in an ended session's inbox that has no result the result `rejected`."""
+        after = record.position
+        for _ in range(ENTRIES_MAX):
+            entry = await self._truth.next_entry(record.tenant, record.session, after)
+            if entry is None:
+                break
+            refused = ends.result(
+                entry.task,
+                record,
+                ends.SESSION_ENDED,
+                now_ms=int(time.time() * 1000),
+                accepted_ms=entry.accepted_ms,
+            )
+            try:
+                await self._truth.put_result(refused)
+                log.info("task.rejected", session_id=record.session, task_id=entry.task)
+            except Conflict:
+                pass  # it has a result
+            after = entry.seq
+        try:
+            await self._truth.purge_inbox(record.tenant, record.session, after)
+        except ServiceError as exc:
+            log.debug("inbox.not_purged", session_id=record.session, code=exc.code)
+
+    def _apply(self, known: Known) -> None:
+        self._world.on_record(known.record, known.seq, now=time.monotonic())
