@@ -1,0 +1,312 @@
+"""Publishing into streams and reading them, on three real servers."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import uuid4
+
+import pytest
+
+from shared import limits, subjects
+from shared.bus import Bus, Write
+from shared.errors import Conflict, Forbidden, LimitExceeded, NotFound, Rejected, Unavailable
+from shared.identity import roles
+from shared.ids import home
+from shared.testing.names import unique
+from shared.testing.plugin import Connect
+
+
+@pytest.fixture
+def session() -> str:
+    """A session id that no other test uses."""
+    return uuid4().hex
+
+
+@pytest.fixture
+async def worker(connect: Connect) -> Bus:
+    """A worker of the pool `default`."""
+    return await connect(roles.worker("default", "w1"), name="w1")
+
+
+async def test_a_publish_repeated_under_its_id_is_stored_once(admin_bus: Bus) -> None:
+    """The second acknowledgement names the first message and says that it is a duplicate."""
+    subject = subjects.task(unique("t"), "default", "interactive")
+    message_id = uuid4().hex
+    # The mapping may choose another shard at each try, and each stream knows its own ids only.
+    acks = [await admin_bus.publish_acked(subject, b"{}", message_id=message_id) for _ in range(12)]
+    by_stream: dict[str, set[int]] = {}
+    for ack in acks:
+        by_stream.setdefault(ack.stream, set()).add(ack.seq)
+    assert all(len(seqs) == 1 for seqs in by_stream.values())
+    assert sum(not ack.duplicate for ack in acks) == len(by_stream)
+
+
+async def test_new_sessions_are_spread_over_all_shards(admin_bus: Bus) -> None:
+    """The account's mapping sends tasks to the three queue streams by weight."""
+    subject = subjects.task(unique("t"), "default", "batch")
+    acks = await asyncio.gather(
+        *(admin_bus.publish_acked(subject, b"{}", message_id=uuid4().hex) for _ in range(60))
+    )
+    assert {ack.stream for ack in acks} == {"Q0", "Q1", "Q2"}
+
+
+async def test_the_next_task_of_a_session_goes_to_its_home(admin_bus: Bus, session: str) -> None:
+    """The servers' partition function and ours name the same shard."""
+    subject = subjects.session_task(unique("t"), session, "task0001")
+    ack = await admin_bus.publish_acked(subject, b"{}", message_id="task0001")
+    assert ack.stream == subjects.inbox_stream(home(session))
+
+
+async def test_a_task_id_is_taken_once_by_an_inbox(admin_bus: Bus, session: str) -> None:
+    """The same id again is the same message; another message under the same task is refused."""
+    subject = subjects.session_task(unique("t"), session, "task0001")
+    first = await admin_bus.publish_acked(subject, b"{}", message_id=f"{session}1")
+    again = await admin_bus.publish_acked(subject, b"{}", message_id=f"{session}1")
+    assert (again.seq, again.duplicate) == (first.seq, True)
+    with pytest.raises(LimitExceeded, match="maximum messages per subject"):
+        await admin_bus.publish_acked(subject, b"{}", message_id=f"{session}2")
+
+
+async def test_a_publish_to_no_stream_is_definitely_refused(admin_bus: Bus) -> None:
+    """An unknown pool is told apart from a shard that elects its leader."""
+    with pytest.raises(NotFound, match="no stream takes"):
+        await admin_bus.publish_acked(
+            subjects.task("t", unique("nopool"), "batch"), b"", message_id=uuid4().hex
+        )
+
+
+async def test_a_body_over_the_limit_is_definitely_refused(admin_bus: Bus) -> None:
+    """The stream's own bound answers at once."""
+    body = b"x" * (limits.BODY_BYTES_MAX + 16 * 1024)
+    with pytest.raises(LimitExceeded, match="size exceeds"):
+        await admin_bus.publish_acked(
+            subjects.task("t", "default", "batch"), body, message_id=uuid4().hex
+        )
+
+
+async def test_a_message_over_the_servers_limit_is_not_sent(admin_bus: Bus) -> None:
+    """It would cost the connection."""
+    with pytest.raises(LimitExceeded, match="the servers take"):
+        await admin_bus.publish("anything.at.all", b"x" * (2 * 1024 * 1024))
+    assert admin_bus.connected
+
+
+async def test_compare_and_set_fails_on_another_sequence(worker: Bus, session: str) -> None:
+    """Create, replace, and a stale writer."""
+    subject = subjects.record("default", "t", session)
+    created = await worker.compare_and_set(subject, b"1", expected_seq=0)
+    replaced = await worker.compare_and_set(subject, b"2", expected_seq=created)
+    for stale in (0, created):
+        with pytest.raises(Conflict):
+            await worker.compare_and_set(subject, b"3", expected_seq=stale)
+    stored = await worker.read_last(str(home(session)), subject)
+    assert stored is not None
+    assert (stored.data, stored.seq) == (b"2", replaced)
+
+
+async def test_one_of_many_creators_wins(worker: Bus, session: str) -> None:
+    """Fifty at once: one sequence, forty-nine conflicts."""
+    subject = subjects.record("default", "t", session)
+    results = await asyncio.gather(
+        *(worker.compare_and_set(subject, b"%d" % n, expected_seq=0) for n in range(50)),
+        return_exceptions=True,
+    )
+    won = [n for n, result in enumerate(results) if isinstance(result, int)]
+    assert len(won) == 1
+    assert all(isinstance(result, Conflict | int) for result in results)
+    stored = await worker.read_last(str(home(session)), subject)
+    assert stored is not None
+    assert stored.data == b"%d" % won[0]
+
+
+async def test_a_batch_stores_all_or_nothing(worker: Bus, session: str) -> None:
+    """A stale record keeps the result beside it out, too."""
+    record = subjects.record("default", "t", session)
+    result = subjects.stored_result("t", session, "task0001")
+    created = await worker.batch(
+        [Write(subjects.payload("default", "t", session), b"body", 0), Write(record, b"1", 0)]
+    )
+    with pytest.raises(Conflict):
+        await worker.batch([Write(result, b"r", 0), Write(record, b"2", created - 1)])
+    assert await worker.read_last(str(home(session)), result) is None
+    done = await worker.batch([Write(result, b"r", 0), Write(record, b"2", created)])
+    stored = await worker.read_last(str(home(session)), record)
+    assert stored is not None
+    assert (stored.seq, stored.data) == (done, b"2")
+
+
+async def test_a_batch_says_which_message_was_too_large(worker: Bus, session: str) -> None:
+    """The commit alone would only say that the batch is incomplete."""
+    large = b"x" * (3 * limits.BODY_BYTES_MAX)
+    with pytest.raises(LimitExceeded, match="size exceeds"):
+        await worker.batch(
+            [
+                Write(subjects.stored_result("t", session, "task0001"), large, 0),
+                Write(subjects.record("default", "t", session), b"1", 0),
+            ]
+        )
+    assert await worker.read_last(str(home(session)), f"s.*.*.t.{session}.>") is None
+
+
+async def test_three_hundred_batches_at_once_are_all_stored(
+    connect: Connect, provisioned_cluster: object
+) -> None:
+    """The servers' default of fifty open batches is raised, and a batch is open only for a moment."""
+    workers = [await connect(roles.worker("default", f"w{n}"), name=f"w{n}") for n in range(6)]
+
+    async def create(number: int) -> int:
+        session = uuid4().hex
+        return await workers[number % 6].batch(
+            [
+                Write(subjects.payload("default", "t", session), b"x" * 200, 0),
+                Write(subjects.record("default", "t", session), b"y" * 200, 0),
+            ],
+            timeout_s=10,
+        )
+
+    seqs = await asyncio.gather(*(create(number) for number in range(300)))
+    assert len(seqs) == 300
+
+
+@pytest.mark.parametrize("count", [0, 1001])
+async def test_a_batch_of_no_or_too_many_messages_is_refused(worker: Bus, count: int) -> None:
+    """Before anything is sent."""
+    with pytest.raises(Rejected):
+        await worker.batch([Write("s.0.rec.default.t.x", b"")] * count)
+
+
+async def test_records_and_results_are_heard_whole_when_a_batch_stores_them(
+    worker: Bus, admin_bus: Bus, session: str
+) -> None:
+    """The stream republishes what a batch stored, with its sequence, under the short subjects."""
+    heard: asyncio.Queue[tuple[str, bytes, str]] = asyncio.Queue()
+
+    def note(message: object) -> None:
+        heard.put_nowait((message.subject, message.data, message.headers["Nats-Sequence"]))  # type: ignore[attr-defined]
+
+    await admin_bus.subscribe(f"rec.default.t.{session}", note)
+    await admin_bus.subscribe(f"done.t.{session}.*", note)
+    record = subjects.record("default", "t", session)
+    seq = await worker.batch(
+        [
+            Write(subjects.stored_result("t", session, "task0001"), b"result", 0),
+            Write(record, b"record", 0),
+        ]
+    )
+    async with asyncio.timeout(5):
+        messages = {await heard.get(), await heard.get()}
+    assert messages == {
+        (f"done.t.{session}.task0001", b"result", str(seq - 1)),
+        (f"rec.default.t.{session}", b"record", str(seq)),
+    }
+
+
+async def test_a_leader_read_finds_by_wildcard_and_in_order(worker: Bus, session: str) -> None:
+    """The record without its pool, and the first inbox entry after a sequence."""
+    await worker.compare_and_set(subjects.record("default", "t", session), b"1", expected_seq=0)
+    found = await worker.read_last(str(home(session)), subjects.any_pool_record("t", session))
+    assert found is not None
+    assert subjects.parse_record(found.subject) == ("default", "t", session)
+    assert (
+        abs(found.time_ms / 1000 - asyncio.get_running_loop().time()) > 0
+    )  # a wall clock, set by the server
+    assert await worker.read_last(str(home(session)), f"s.*.rec.*.t.{uuid4().hex}") is None
+
+
+async def test_inbox_entries_are_read_in_order(worker: Bus, admin_bus: Bus, session: str) -> None:
+    """Each read goes on after the last one's sequence."""
+    for number in range(3):
+        await admin_bus.publish_acked(
+            subjects.session_task("t", session, f"task000{number}"),
+            b"%d" % number,
+            message_id=f"{session}{number}",
+        )
+    read: list[bytes] = []
+    after = 0
+    stream = subjects.inbox_stream(home(session))
+    while (
+        entry := await worker.read_next(stream, subjects.inbox("t", session), after_seq=after)
+    ) is not None:
+        read.append(entry.data)
+        after = entry.seq
+    assert read == [b"0", b"1", b"2"]
+
+
+async def test_a_read_of_a_stream_that_is_not_there_is_an_error(admin_bus: Bus) -> None:
+    """No message, and no stream: two things."""
+    with pytest.raises(NotFound, match="stream not found"):
+        await admin_bus.read_last(unique("nothing"), "s.0.rec.a.b.c")
+
+
+async def test_a_result_is_read_by_one_request(
+    worker: Bus, connect_client: Connect, session: str
+) -> None:
+    """The mapping leads to a direct get; before it is stored there is none."""
+    client = await connect_client("t")
+    assert await client.read_result("t", session, "task0001") is None
+    await worker.compare_and_set(
+        subjects.stored_result("t", session, "task0001"), b"result", expected_seq=0
+    )
+    async with asyncio.timeout(5):  # any replica answers, perhaps one that has not heard of it yet
+        while (result := await client.read_result("t", session, "task0001")) is None:
+            await asyncio.sleep(0.01)
+    assert result == b"result"
+
+
+async def test_a_scan_yields_the_last_value_of_each_subject(worker: Bus, admin_bus: Bus) -> None:
+    """More than one batch, replaced values included once."""
+    tenant = unique("t")
+    written: dict[str, bytes] = {}
+    sessions = [session for session in (uuid4().hex for _ in range(300)) if home(session) == 0]
+    for number, session in enumerate(sessions):
+        subject = subjects.record("default", tenant, session)
+        seq = await worker.compare_and_set(subject, b"old", expected_seq=0)
+        written[subject] = b"%d" % number
+        await worker.compare_and_set(subject, written[subject], expected_seq=seq)
+    read: dict[str, bytes] = {}
+    async with asyncio.timeout(10):
+        while read != written:  # from any replica: perhaps a moment behind
+            read = {
+                stored.subject: stored.data
+                async for stored in admin_bus.scan("0", f"s.0.rec.default.{tenant}.*", batch=16)
+            }
+
+
+async def test_a_scan_goes_on_after_a_sequence(worker: Bus, admin_bus: Bus, session: str) -> None:
+    """With `after_seq` it yields what was written since."""
+    seq = await worker.compare_and_set(
+        subjects.record("default", "t", session), b"1", expected_seq=0
+    )
+    stream, subject = str(home(session)), f"s.*.rec.default.t.{session}"
+    async with asyncio.timeout(5):
+        while [s.seq async for s in admin_bus.scan(stream, subject, after_seq=seq - 1)] != [seq]:
+            await asyncio.sleep(0.01)
+    assert [s async for s in admin_bus.scan(stream, subject, after_seq=seq)] == []
+
+
+async def test_a_scan_of_a_large_stream_is_complete(admin_bus: Bus) -> None:
+    """Messages of 100 KiB: the servers end a batch early by size, and the scan goes on."""
+    tenant = unique("t")
+    sessions = [session for session in (uuid4().hex for _ in range(200)) if home(session) == 1][:40]
+    for session in sessions:
+        await admin_bus.compare_and_set(
+            subjects.record("default", tenant, session), b"x" * 100_000, expected_seq=0, timeout_s=5
+        )
+    read = 0
+    async with asyncio.timeout(20):
+        while read != len(sessions):
+            read = len([s async for s in admin_bus.scan("1", f"s.1.rec.default.{tenant}.*")])
+
+
+async def test_api_errors_say_whether_it_happened(admin_bus: Bus, worker: Bus) -> None:
+    """Not there, not allowed."""
+    with pytest.raises(NotFound):
+        await admin_bus.js_api("STREAM.INFO.nothing")
+    with pytest.raises(Forbidden):
+        await worker.js_api("STREAM.INFO.Q0")
+
+
+async def test_nobody_listening_is_definite(admin_bus: Bus) -> None:
+    """A request that nobody took surely did not happen."""
+    with pytest.raises(Unavailable, match="nobody listens"):
+        await admin_bus.request(unique("nothing"), timeout_s=5)
