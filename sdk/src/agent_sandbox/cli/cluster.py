@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from agent_sandbox import places
-from agent_sandbox.cli.output import Progress, print_json, state_option
+from agent_sandbox.cli.options import json_option, state_option
+from agent_sandbox.cli.output import Progress, print_json
+from agent_sandbox.cli.status import print_status
 from agent_sandbox.embedded.folder import Folder
+from agent_sandbox.embedded.status import look
 from agent_sandbox.embedded.up import down as take_down
 from agent_sandbox.embedded.up import up as bring_up
 from agent_sandbox.embedded.wishes import NODES_MAX, Wishes
@@ -43,7 +48,7 @@ WAIT_S = 90.0
     show_default=True,
     help="Longest wait, seconds.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+@json_option
 def up(state: Path | None, as_json: bool, wait_s: float, **wishes: Any) -> None:
     """Start the embedded cluster in the background, or find it running.
 
@@ -78,7 +83,7 @@ def up(state: Path | None, as_json: bool, wait_s: float, **wishes: Any) -> None:
 
 @click.command()
 @state_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+@json_option
 def down(state: Path | None, as_json: bool) -> None:
     """End everything that `up` started. The data stays."""
     folder = Folder(state or places.default_state(os.environ))
@@ -92,6 +97,12 @@ def down(state: Path | None, as_json: bool) -> None:
 
 @click.command()
 @state_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+@json_option
 def status(state: Path | None, as_json: bool) -> None:
-    """Say what runs: servers, pool-managers, nodes, pools."""
+    """Say what runs: servers, pool-managers, nodes and their isolation, pools. Exit code 1 unless all of it does."""
+    view = asyncio.run(look(Folder(state or places.default_state(os.environ))))
+    if as_json:
+        print_json(view)
+    else:
+        print_status(view)
+    sys.exit(0 if view.is_healthy else 1)

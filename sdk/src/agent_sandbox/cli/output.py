@@ -1,10 +1,10 @@
-"""What commands print: progress on stderr, results on stdout."""
+"""What commands print: progress and remarks on stderr, results on stdout."""
 
 from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,12 +12,7 @@ import click
 import msgspec
 from rich.console import Console
 from rich.status import Status
-
-state_option = click.option(
-    "--state",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="State folder; else $AGENT_SANDBOX_STATE, else the user's.",
-)
+from rich.table import Table
 
 
 class Progress:
@@ -59,3 +54,31 @@ def print_json(value: Any) -> None:
     """Print one JSON object on a line."""
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
     sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """Say something beside the result."""
+    click.echo(f"agent-sandbox: {text}", err=True)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print a table that fits the terminal: columns in which nothing stands are left out, long cells wrap."""
+    cells = [["" if value is None else str(value) for value in row] for row in rows]
+    used = [index for index in range(len(columns)) if any(row[index] for row in cells)] or [0]
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for index in used:
+        table.add_column(columns[index], overflow="fold")
+    for row in cells:
+        table.add_row(*(row[index] for index in used))
+    Console(highlight=False).print(table)
+
+
+def ago(then_ms: int, now_s: float) -> str:
+    """Return how long ago a time was, in the largest fitting unit; empty for 0."""
+    if not then_ms:
+        return ""
+    seconds = max(0.0, now_s - then_ms / 1000)
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
-import msgspec
 
 from agent_sandbox.cli.cluster import down, status, up
-from agent_sandbox.results import EXIT_SYSTEM
+from agent_sandbox.cli.output import print_json
+from agent_sandbox.cli.run import run
+from agent_sandbox.cli.session import session
+from agent_sandbox.cli.task import task
+from agent_sandbox.results import EXIT_CANCELLED, EXIT_SYSTEM
 from shared import logs
 from shared.errors import ServiceError
 
-EPILOG = """Exit codes: the command's own for run, session exec and session python (128 + signal where one killed it);
-124 timeout or deadline; 125 fault or refusal of the system; 126 and 127 the program can't be run or found; 130
-cancelled by Ctrl-C; 137 out of memory; 2 wrong usage."""
+EPILOG = """Exit codes of run, session exec and session python: the program's own (128 + signal where one killed it);
+124 timeout or deadline; 125 fault or refusal of the system; 126 or 127 the program can't be run or found; 130
+cancelled by Ctrl-C; 137 out of memory. Of all: 2 wrong usage, 125 anything else."""
 
 
 @click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
@@ -23,23 +27,32 @@ def root() -> None:
     """Run untrusted code in warm, confined sandboxes."""
 
 
-for command in (up, down, status):
-    root.add_command(command)
+for _command in (up, down, status, run, session, task):
+    root.add_command(_command)
 
 
 def main() -> None:
-    """Run the command line; never a traceback for what a user can meet."""
-    logs.configure(service="cli", level="error")
+    """Run the command line; what a user can meet is one line on stderr, never a traceback."""
+    logs.configure(service="cli", level="critical")
     try:
-        root(standalone_mode=True)
+        code = root(standalone_mode=False)
+    except click.ClickException as exc:
+        exc.show()
+        code = exc.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        code = EXIT_CANCELLED
     except ServiceError as exc:
-        fail(exc)
+        code = _fail(exc)
+    except BrokenPipeError:  # the reader of our output left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code if isinstance(code, int) else 0)
 
 
-def fail(exc: ServiceError) -> None:
-    """Say what went wrong, in JSON where the command was asked for JSON, and exit with 125."""
+def _fail(exc: ServiceError) -> int:
+    """Say what went wrong, as an object too where the command was asked for JSON."""
     if "--json" in sys.argv:
-        click.echo(msgspec.json.encode({"error": exc.info()}).decode())
+        print_json({"error": exc.info()})
     sure = "" if exc.definite else " (it may have happened)"
     click.echo(f"agent-sandbox: {exc.code}: {exc}{sure}", err=True)
-    sys.exit(EXIT_SYSTEM)
+    return EXIT_SYSTEM

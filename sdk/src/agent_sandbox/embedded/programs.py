@@ -70,7 +70,7 @@ def write_credentials(
     for name in node_names(cluster):
         give(name, identity.signer, roles.local_node(name))
     give("status", identity.signer, status_role())
-    give("client", identity.signer, roles.publisher(places.TENANT))
+    give("client", identity.client_signer, roles.publisher(places.TENANT))
 
 
 def status_role() -> Permissions:
@@ -114,12 +114,12 @@ def local_nodes(folder: Folder, cluster: ClusterFile) -> list[Service]:
         service.kind = "node"
         service.grace_s = NODE_DRAIN_S + 3.0
         service.env |= {
-            "NODE_NAME": name,
-            "NODE_SERVERS": ",".join(cluster.servers),
-            "NODE_CREDENTIAL_FILE": str(folder.credential(name)),
-            "NODE_DIR": str(folder.nodes / name),
-            "NODE_READY_FILE": str(service.ready_file),
-            "NODE_DRAIN_S": str(NODE_DRAIN_S),
+            "LOCAL_NODE_NAME": name,
+            "LOCAL_NODE_SERVERS": ",".join(cluster.servers),
+            "LOCAL_NODE_CREDENTIAL_FILE": str(folder.credential(name)),
+            "LOCAL_NODE_DIR": str(folder.nodes / name),
+            "LOCAL_NODE_READY_FILE": str(service.ready_file),
+            "LOCAL_NODE_DRAIN_S": str(NODE_DRAIN_S),
         }
         made.append(service)
     return made

@@ -1,0 +1,270 @@
+"""`session`: create, use, look at and close sessions that stay open."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from agent_sandbox.cli.options import (
+    json_option,
+    open_client,
+    pool_options,
+    read_code,
+    read_task_options,
+    session_argument,
+    split_file,
+    state_option,
+    task_options,
+    verbose_option,
+)
+from agent_sandbox.cli.output import ago, note, print_json, print_table
+from agent_sandbox.cli.run import attend
+from agent_sandbox.session import Session
+from shared.errors import InvalidMessage, NotFound
+from shared.messages import ListAsk
+from shared.views import SessionAnswer, SessionsAnswer
+
+
+@click.group()
+def session() -> None:
+    """Sessions that stay open: files and interpreter are kept from task to task."""
+
+
+@session.command()
+@pool_options
+@task_options
+@state_option
+@json_option
+def create(state: Path | None, as_json: bool, **given: Any) -> None:
+    """Create a session and print its id."""
+
+    async def work() -> None:
+        async with open_client(state) as client:
+            made = await client.create_session(**read_task_options(given))
+            assert made.opened is not None
+            print_json(made.opened.to_json()) if as_json else click.echo(made.id)
+
+    asyncio.run(work())
+
+
+@session.command("exec")
+@session_argument
+@click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD [ARG]...")
+@click.option("--cwd", metavar="DIR", help="Directory in the workspace to run in.")
+@task_options
+@state_option
+@verbose_option
+@json_option
+def execute(
+    session_id: str, argv: tuple[str, ...], state: Path | None, as_json: bool, **given: Any
+) -> None:
+    """Run a program in the session; the exit code is the program's."""
+
+    async def work() -> int:
+        async with open_client(state) as client:
+            task = await client.session(session_id).start(argv, **read_task_options(given))
+            async with task:
+                return await attend(task, as_json=as_json, verbose=given["verbose"])
+
+    sys.exit(asyncio.run(work()))
+
+
+@session.command()
+@session_argument
+@click.argument("file", required=False)
+@click.option("-c", "code", metavar="CODE", help="Code instead of a file.")
+@task_options
+@state_option
+@verbose_option
+@json_option
+def python(session_id: str, state: Path | None, as_json: bool, **given: Any) -> None:
+    """Run a Python file (- is stdin) in the session's interpreter, whose variables live on."""
+    if (given["file"] is None) == (given["code"] is None):
+        raise click.UsageError("exactly one of FILE and -c CODE expected")
+    code = given["code"] if given["code"] is not None else read_code(given["file"])
+
+    async def work() -> int:
+        async with open_client(state) as client:
+            task = await client.session(session_id).start_python(code, **read_task_options(given))
+            async with task:
+                return await attend(task, as_json=as_json, verbose=given["verbose"])
+
+    sys.exit(asyncio.run(work()))
+
+
+@session.command("list")
+@click.option(
+    "--in-state", metavar="STATE", help="Only sessions in this state (running, idle, closed, …)."
+)
+@click.option("--limit", type=click.IntRange(1, 500), default=100, show_default=True)
+@click.option("--after", metavar="SESSION", help="Go on after this one: the next page.")
+@state_option
+@json_option
+def list_sessions(state: Path | None, as_json: bool, in_state: str | None, **page: Any) -> None:
+    """List sessions."""
+
+    async def work() -> SessionsAnswer:
+        async with open_client(state) as client:
+            return await client.ask("sessions", ListAsk(state=in_state, **page), SessionsAnswer)
+
+    answer = asyncio.run(work())
+    if as_json:
+        print_json(answer)
+        return
+    now_s = time.time()
+    print_table(
+        "",
+        ("session", "pool", "state", "tasks", "lost", "age", "worker"),
+        [
+            (
+                row.session,
+                row.pool,
+                row.state,
+                row.tasks_done,
+                row.losses or None,
+                ago(row.accepted_ms, now_s),
+                row.worker,
+            )
+            for row in answer.sessions
+        ],
+    )
+    if answer.next:
+        note(f"there are more: --after {answer.next}")
+
+
+@session.command()
+@session_argument
+@state_option
+@json_option
+def show(session_id: str, state: Path | None, as_json: bool) -> None:
+    """Show a session: its record, and what its worker says."""
+
+    async def work() -> SessionAnswer:
+        async with open_client(state) as client:
+            return await client.session(session_id).show()
+
+    answer = asyncio.run(work())
+    if as_json:
+        print_json(answer)
+        return
+    record = answer.record
+    if record is None:
+        raise NotFound(f"no session {session_id} (its first task may still be waiting)")
+    facts: dict[str, Any] = {
+        "session": record.session,
+        "state": record.state + (f" ({record.end_reason})" if record.end_reason else ""),
+        "pool": f"{record.pool}, class {record.client_lane}",
+        "worker": record.owner
+        and f"{record.owner} on {record.node}, {answer.worker_state or 'not heard'}",
+        "isolation": answer.isolation,
+        "task": answer.task,
+        "epoch": record.epoch,
+        "tasks done": record.tasks_done,
+        "age": ago(record.accepted_ms, time.time()),
+        "losses": record.losses
+        and f"{record.losses}, last: {record.last_loss.cause if record.last_loss else '?'}",
+    }
+    for name, value in facts.items():
+        if value:
+            click.echo(f"{name:<11}{value}")
+
+
+def _file_command(
+    work: Callable[[Session], Awaitable[Any]], session_id: str, state: Path | None
+) -> Any:
+    async def connected() -> Any:
+        async with open_client(state) as client:
+            return await work(client.session(session_id))
+
+    return asyncio.run(connected())
+
+
+@session.command()
+@session_argument
+@state_option
+@json_option
+def close(session_id: str, state: Path | None, as_json: bool) -> None:
+    """End a session; its files go."""
+    result = _file_command(lambda opened: opened.close(), session_id, state)
+    if as_json:
+        print_json(result.to_json())
+    if not result.ok and result.reason != "session_ended":
+        result.check()
+    if not as_json:
+        click.echo("closed" if result.ok else "had ended before")
+
+
+@session.command()
+@session_argument
+@click.argument("file", metavar="LOCAL[:PATH]")
+@state_option
+@json_option
+def write(session_id: str, file: str, state: Path | None, as_json: bool) -> None:
+    """Copy a file of this machine into the session."""
+    path, content = split_file(file)
+    result = _file_command(lambda opened: opened.write(path, content), session_id, state)
+    print_json(result.to_json()) if as_json else click.echo(path)
+
+
+@session.command()
+@session_argument
+@click.argument("path")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write; else stdout.",
+)
+@state_option
+@json_option
+def read(
+    session_id: str, path: str, state: Path | None, as_json: bool, output: Path | None
+) -> None:
+    """Copy a file out of the session."""
+    data: bytes = _file_command(lambda opened: opened.read(path), session_id, state)
+    if output is not None:
+        try:
+            output.write_bytes(data)
+        except OSError as exc:
+            raise InvalidMessage(f"file {output}: {exc.strerror}") from exc
+    if as_json:
+        print_json({"path": path, "size": len(data), "data": None if output else data})
+    elif output is None:
+        sys.stdout.buffer.write(data)
+
+
+@session.command("ls")
+@session_argument
+@click.argument("path", default=".")
+@state_option
+@json_option
+def list_files(session_id: str, path: str, state: Path | None, as_json: bool) -> None:
+    """List a directory of the session."""
+    entries = _file_command(lambda opened: opened.list(path), session_id, state)
+    if as_json:
+        print_json({"path": path, "entries": msgspec.to_builtins(entries)})
+        return
+    for entry in entries:
+        click.echo(f"{entry.mode:04o} {entry.type:<5} {entry.size:>12} {entry.name}")
+
+
+@session.command("rm")
+@session_argument
+@click.argument("path")
+@click.option("-r", "--recursive", is_flag=True, help="A directory with what is in it.")
+@state_option
+@json_option
+def remove(session_id: str, path: str, state: Path | None, **given: bool) -> None:
+    """Remove a file of the session."""
+    result = _file_command(
+        lambda opened: opened.remove(path, recursive=given["recursive"]), session_id, state
+    )
+    if given["as_json"]:
+        print_json(result.to_json())

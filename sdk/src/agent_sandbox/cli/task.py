@@ -1,0 +1,103 @@
+"""`task`: look at and cancel tasks by their id."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+
+from agent_sandbox.cli.options import json_option, open_client, state_option
+from agent_sandbox.cli.output import print_json
+from agent_sandbox.results import EXIT_SYSTEM, Result, describe
+from shared.errors import NotFound
+from shared.messages import ShowAsk
+from shared.views import SessionAnswer
+
+session_option = click.option(
+    "--session",
+    "session_id",
+    metavar="SESSION",
+    help="Its session, unless it is its session's first task (a one-shot).",
+)
+
+
+@click.group()
+def task() -> None:
+    """Tasks by their id."""
+
+
+@task.command()
+@click.argument("task_id", metavar="TASK")
+@session_option
+@state_option
+@json_option
+def show(task_id: str, session_id: str | None, state: Path | None, as_json: bool) -> None:
+    """Show a task's result, or how far it is."""
+
+    async def work() -> Result | SessionAnswer:
+        async with open_client(state) as client:
+            result = await client.read_result(task_id, session_id=session_id)
+            if result is not None:
+                return result
+            return await client.ask(
+                "session", ShowAsk(session=session_id or task_id), SessionAnswer
+            )
+
+    found = asyncio.run(work())
+    if isinstance(found, Result):
+        print_json(found.to_json()) if as_json else _print_result(found)
+    elif found.record is None:
+        raise NotFound(
+            f"no result and no session of task {task_id}: unknown, or still waiting in its lane"
+        )
+    elif as_json:
+        print_json(found)
+    else:
+        doing = "runs now" if found.task == task_id else "has no result yet"
+        click.echo(f"task {task_id} {doing}; its session is {found.record.state}")
+
+
+@task.command()
+@click.argument("task_id", metavar="TASK")
+@session_option
+@click.option("--pool", help="Only needed for a task that is not published yet.")
+@state_option
+@json_option
+def cancel(
+    task_id: str, session_id: str | None, pool: str | None, state: Path | None, as_json: bool
+) -> None:
+    """Cancel a task, at whatever stage it is."""
+
+    async def work() -> int:
+        async with open_client(state) as client:
+            answer = await client.cancel(task_id, session_id=session_id, pool=pool)
+        if as_json:
+            print_json(answer)
+        else:
+            detail = f" ({answer.status})" if answer.status else ""
+            click.echo(f"{answer.outcome}{detail}")
+        return 0 if answer.outcome in ("cancelled", "finished") else EXIT_SYSTEM
+
+    sys.exit(asyncio.run(work()))
+
+
+def _print_result(result: Result) -> None:
+    raw = result.raw
+    click.echo(describe(raw))
+    ran_ms = raw.timing.finished_ms - raw.timing.started_ms if raw.timing.started_ms else None
+    where = f"{raw.worker} on {raw.node} ({raw.isolation})" if raw.worker else ""
+    for name, value in (
+        ("session", raw.session if raw.session != raw.task else ""),
+        ("where", where),
+        ("ran", f"{ran_ms:.0f} ms, attempt {raw.attempt}" if ran_ms is not None else ""),
+        ("lost", "; ".join(f"{one.cause} of {one.worker}" for one in raw.interruptions)),
+    ):
+        if value:
+            click.echo(f"{name:<9}{value}")
+    for name, stream in (("stdout", raw.stdout), ("stderr", raw.stderr)):
+        if stream.size:
+            cut = f", the last {len(stream.text.encode())} shown" if stream.truncated else ""
+            click.echo(f"--- {name}: {stream.size} bytes{cut}")
+            click.echo(stream.text, nl=not stream.text.endswith("\n"))
