@@ -40,6 +40,8 @@ class Report:
     figures: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     """Sentences for people: what the figures cannot say."""
+    sections: list[str] = field(default_factory=list)
+    """Tables for people: the profile behind the figures."""
 
     def add(self, name: str, value: float) -> None:
         """Enter a figure.

@@ -1,0 +1,121 @@
+"""What every benchmark program does around its measuring: options, progress, the last line, exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness import pictures
+from harness.pictures import Series
+from harness.report import Report, figures_table
+from shared import logs
+from shared.errors import ServiceError
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+EXIT_NOT_MEASURED = 1
+EXIT_INTERRUPTED = 130
+
+_began = time.monotonic()
+
+
+class CannotMeasure(Exception):
+    """The benchmark yields no figures; the message says why."""
+
+
+def say(text: str) -> None:
+    """Tell people how far it is."""
+    print(f"[{time.monotonic() - _began:6.1f} s] {text}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def fresh_folder() -> Iterator[Path]:
+    """Make a folder that is gone at the end. Sandboxes with a uid of their own get through it."""
+    folder = Path(tempfile.mkdtemp(prefix="agent-sandbox-bench-"))
+    folder.chmod(0o711)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def add_common_options(parser: argparse.ArgumentParser) -> None:
+    """Add what every benchmark takes."""
+    parser.add_argument(
+        "--save",
+        action="store_true",
+        help="keep the figures (and pictures) under benchmarks/results/",
+    )
+    parser.add_argument(
+        "--isolation",
+        default="auto",
+        help="class of the sandboxes; auto: the strongest that this machine has",
+    )
+
+
+def run(
+    measure: Callable[[], Awaitable[tuple[Report, list[Series]]]], *, save: bool, part: str = ""
+) -> int:
+    """Measure, report, and return the exit code: a missed target is no failure, no figures are.
+
+    Args:
+        measure: returns the report and what to draw.
+        save: keep both under benchmarks/results/.
+        part: name of the only part that was measured; empty: all.
+    """
+    logs.configure(service="bench", level="warning")
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # the last line of stdout is the result's
+            report, series = asyncio.run(_measured(measure))
+    except KeyboardInterrupt:
+        say("interrupted")
+        return EXIT_INTERRUPTED
+    except (CannotMeasure, ServiceError, OSError) as exc:
+        say(f"could not measure: {exc}")
+        return EXIT_NOT_MEASURED
+    if save:
+        for path in keep(report, series, RESULTS, part):
+            say(f"kept {path.relative_to(ROOT)}")
+    for section in report.sections:
+        print(section + "\n")
+    print(figures_table(report))
+    for note in report.notes:
+        print(f"note: {note}")
+    for target in report.missed():
+        print(
+            f"MISSED: {target.figure} is {report.figures[target.figure]:g}, to reach: {target.describe()}"
+        )
+    print(report.line(), flush=True)
+    return 0
+
+
+async def _measured(
+    measure: Callable[[], Awaitable[tuple[Report, list[Series]]]],
+) -> tuple[Report, list[Series]]:
+    return await measure()
+
+
+def keep(report: Report, series: list[Series], folder: Path, part: str = "") -> list[Path]:
+    """Write figures and pictures; return the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = "-".join(word for word in (report.bench, part, report.commit) if word)
+    figures = folder / f"{stem}.json"
+    body = report.to_json() | {
+        "notes": report.notes,
+        "sections": [text.splitlines() for text in report.sections],
+    }
+    figures.write_text(json.dumps(body, indent=2, ensure_ascii=False) + "\n")
+    files = [figures]
+    if series:
+        files.append(folder / f"{stem}.svg")
+        files[-1].write_text(pictures.draw(series))
+    return files
