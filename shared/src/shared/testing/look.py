@@ -1,0 +1,96 @@
+"""Looking at the outside world in tests: what streams hold, and waiting until something is so."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from shared import headers, messages, subjects
+from shared.bus import Bus, Stored
+from shared.ids import SHARDS, home
+from shared.messages import TaskResult
+from shared.record import Record
+
+
+async def until(check: Callable[[], Any], *, within_s: float = 10.0) -> Any:
+    """Return the first true value of `check`, a function or coroutine function; fail when it stays false."""
+    end = time.monotonic() + within_s
+    while True:
+        value = check()
+        if isinstance(value, Awaitable):
+            value = await value
+        if value:
+            return value
+        assert time.monotonic() < end, f"not within {within_s} s"
+        await asyncio.sleep(0.02)
+
+
+def now_ms() -> int:
+    """Return the wall clock, milliseconds since 1970."""
+    return int(time.time() * 1000)
+
+
+class Look:
+    """Reads what the streams hold of one tenant, from their leaders."""
+
+    def __init__(self, bus: Bus, tenant: str) -> None:
+        """Look through a connection that may do everything."""
+        self.bus = bus
+        self.tenant = tenant
+
+    async def stored(self, session: str) -> Stored | None:
+        """Return the session's record as stored."""
+        return await self.bus.read_last(
+            subjects.state_stream(home(session)), subjects.any_pool_record(self.tenant, session)
+        )
+
+    async def record(self, session: str) -> Record | None:
+        """Return the session's record."""
+        stored = await self.stored(session)
+        return None if stored is None else messages.decode(stored.data, Record)
+
+    async def in_state(self, session: str, state: str, *, within_s: float = 10.0) -> Record:
+        """Wait until the session is in a state; return its record."""
+
+        async def reached() -> Record | None:
+            record = await self.record(session)
+            return record if record is not None and record.state == state else None
+
+        found: Record = await until(reached, within_s=within_s)
+        return found
+
+    async def result(self, session: str, task: str | None = None) -> TaskResult | None:
+        """Return the result of a task, by default of the session's first."""
+        subject = subjects.stored_result(self.tenant, session, task or session)
+        stored = await self.bus.read_last(subjects.state_stream(home(session)), subject)
+        return None if stored is None else messages.decode(stored.data, TaskResult)
+
+    async def tokens(self, session: str) -> list[str]:
+        """Return the subjects of all tokens of a session that lie in the lanes."""
+        found = []
+        for shard in range(SHARDS):
+            after = 0
+            while (
+                stored := await self.bus.read_next(
+                    subjects.queue_stream(shard), "q.>", after_seq=after
+                )
+            ) is not None:
+                after = stored.seq
+                if stored.headers.get(headers.TOKEN) == session:
+                    found.append(stored.subject)
+        return found
+
+    async def inbox_size(self, session: str) -> int:
+        """Return how many entries a session's inbox has."""
+        info = await self.bus.js_api(
+            f"STREAM.INFO.{subjects.inbox_stream(home(session))}",
+            {"subjects_filter": subjects.inbox(self.tenant, session)},
+        )
+        return len(info["state"].get("subjects") or {})
+
+    async def send(self, session: str, task: str, body: bytes = b"{}") -> int:
+        """Put a task into a session's inbox; return its stream sequence."""
+        subject = subjects.inbox(self.tenant, session, task)
+        return (await self.bus.publish_acked(subject, body, message_id=task)).seq
