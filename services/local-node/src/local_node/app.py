@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from local_node.adapters.machine import Machine, open_machine
 from local_node.adapters.voice import BusVoice
 from local_node.loops.beat import beat
@@ -90,7 +92,10 @@ async def _serve(settings: NodeSettings, machine: Machine, bus: Bus, pods: Pods)
     """Answer requests to start and end pods; both at once, as the work goes on aside."""
 
     def create(body: bytes) -> None:
-        pods.create(decode(body, PodSpec), machine.sandboxes.available)
+        spec = decode(body, PodSpec)
+        if not spec.servers:
+            spec = msgspec.structs.replace(spec, servers=settings.servers)
+        pods.create(spec, machine.sandboxes.available)
 
     def delete(body: bytes) -> None:
         order = decode(body, DeletePod)

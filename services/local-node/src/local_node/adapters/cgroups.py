@@ -11,6 +11,7 @@ import dataclasses
 import errno
 import os
 import time
+import zlib
 from pathlib import Path
 
 from shared import logs
@@ -49,9 +50,14 @@ class PodGroup:
 class Groups:
     """The control groups of one node."""
 
-    def __init__(self, node: str) -> None:
-        """Find out which controllers this process may use, and end what an earlier one left in them."""
-        self._name = f"agent-sandbox-{node}"
+    def __init__(self, node: str, folder: Path) -> None:
+        """Find out which controllers this process may use, and end what an earlier one left in them.
+
+        Args:
+            node: the node's name.
+            folder: the node's directory, whose lock is held: no other process uses groups with both in their name.
+        """
+        self._name = f"agent-sandbox-{node}-{zlib.crc32(bytes(folder.absolute())):08x}"
         self.hierarchies: list[Hierarchy] = []
         self.missing: dict[str, str] = {}
         """Controller -> why it cannot be used."""

@@ -48,7 +48,7 @@ async def open_machine(
         folder = Path(settings.dir)
         closing.callback(DirectoryLock(folder).close)
         files = PodFiles(folder)
-        groups = Groups(settings.name)
+        groups = Groups(settings.name, folder)
         closing.callback(groups.close)
         log.info("cgroups.probed", controllers=groups.controllers, missing=groups.missing)
         python = settings.sandbox_python or base_python()

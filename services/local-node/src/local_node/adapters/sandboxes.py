@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import importlib.util
 import os
@@ -60,11 +61,14 @@ class Sandboxes:
         self._launching = asyncio.Lock()
         self._uids = UidRange() if os.geteuid() == 0 else None
         self._own_uid: dict[str, bool] = {}
+        self._counted_apart: dict[str, bool] = {}
+        self._user_processes = 0
         self.available: dict[str, str] = {}
         """Class -> empty if it is here, else why not."""
 
     async def probe(self) -> None:
         """Try every class by really starting a sandbox that checks its own walls."""
+        self._user_processes = _count_user_processes()
         for isolation in ISOLATION_CLASSES:
             if isolation not in _FORKED:
                 reason = _NO_DRIVER
@@ -84,6 +88,10 @@ class Sandboxes:
         if self._uids is None or not self._own_uid.get(isolation):
             return None
         return self._uids.take(in_use)
+
+    def user_processes(self, isolation: str) -> int | None:
+        """Return how many processes the kernel counts with a sandbox's; None: only its own."""
+        return None if self._counted_apart.get(isolation) else self._user_processes
 
     async def start(self, request: dict[str, Any], fds: tuple[int, ...]) -> Child:
         """Fork a confined runner.
@@ -156,8 +164,21 @@ class Sandboxes:
         finally:
             self._files.discard(pod)
         if ended.code == 0:
+            facts = self._zygotes[isolation in _ROOTED].facts
+            self._counted_apart[isolation] = own_uid or bool(facts["counts_by_namespace"])
             return ""
         return _last_line(ended.detail) or f"its trial ended with {ended.code or ended.signal}"
+
+
+def _count_user_processes() -> int:
+    """Return how many processes and threads this process's user has."""
+    count = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if entry.stat().st_uid == os.geteuid():
+                    count += sum(1 for _ in (entry / "task").iterdir())
+    return count
 
 
 def _last_line(text: str) -> str:

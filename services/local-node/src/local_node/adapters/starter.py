@@ -54,7 +54,9 @@ class PodStarter:
         except OSError as exc:
             await self.clean(spec.pod)
             raise Unavailable(f"pod {spec.pod}: {exc}") from exc
-        bound = bounds(spec.limits, self._groups.controllers, own_uid=uid is not None)
+        bound = bounds(
+            spec.limits, self._groups.controllers, self._sandboxes.user_processes(isolation)
+        )
         ours, theirs = socket.socketpair()
         try:
             with ours, theirs:

@@ -11,6 +11,7 @@ from shared.pools import PodLimits
 _MIB = 1 << 20
 _NOFILE = 1024
 _MEMLOCK_BYTES = 64 << 10
+_SHARED_USER_SPARE = 4096
 _NICENESS_WITHOUT_CPU_GROUP = 5
 """Keeps a busy sandbox behind the services where no control group weighs it."""
 
@@ -27,13 +28,14 @@ class Bounds(msgspec.Struct, frozen=True):
     """Limits that the sidecar must measure, ending the pod past them."""
 
 
-def bounds(limits: PodLimits, controllers: Collection[str], *, own_uid: bool) -> Bounds:
+def bounds(limits: PodLimits, controllers: Collection[str], user_processes: int | None) -> Bounds:
     """Return how to keep `limits`.
 
     Args:
         limits: as the pool declares them.
         controllers: cgroup controllers that the pod has: of memory, pids, cpu.
-        own_uid: the sandbox's processes run under a uid that nothing else uses.
+        user_processes: processes and threads that the kernel counts together with the sandbox's, because they have
+            the same user; None: there are no others, as it has a uid or a user namespace of its own.
     """
     rlimits = {
         "core": 0,
@@ -42,12 +44,12 @@ def bounds(limits: PodLimits, controllers: Collection[str], *, own_uid: bool) ->
         "nofile": _NOFILE,
     }
     enforced = [name for name in ("memory", "pids", "cpu") if name in controllers]
-    if own_uid:
-        rlimits["nproc"] = (
-            limits.pids
-        )  # counts a uid's threads, so it is exact for a uid of its own
+    if user_processes is None:
+        rlimits["nproc"] = limits.pids
         if "pids" not in enforced:
             enforced.append("pids")
+    else:
+        rlimits["nproc"] = user_processes + _SHARED_USER_SPARE  # bounds a fork bomb, not the pod
     if "memory" not in enforced:
         rlimits["data"] = limits.memory_mib * _MIB  # one process; their sum is watched
     watched = [name for name in ("memory", "pids", "disk") if name not in enforced]

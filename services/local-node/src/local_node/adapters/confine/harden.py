@@ -82,6 +82,7 @@ def lock_down() -> None:
     Raises:
         OSError: refused by the kernel.
     """
+    linux.drop_capabilities()
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)  # after setresuid(), which clears it
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     linux.prctl(linux.PR_SET_DUMPABLE, 0)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 
 from local_node.core import syscalls
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
-CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
@@ -22,9 +23,14 @@ MACHINE = os.uname().machine
 
 # Looked up once, here: ctypes makes a function object at each first use, and that would be in every child.
 _libc = ctypes.CDLL(None, use_errno=True)
-_malloc_trim, _mount, _prctl, _setns = _libc.malloc_trim, _libc.mount, _libc.prctl, _libc.setns
+_capset, _malloc_trim, _mount = _libc.capset, _libc.malloc_trim, _libc.mount
+_prctl, _setns = _libc.prctl, _libc.setns
 _syscall, _umount2, _unshare = _libc.syscall, _libc.umount2, _libc.unshare
 _syscall.restype = ctypes.c_long
+_python = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock, which a fork must hold
+_python_syscall = _python.syscall
+_python_syscall.restype = ctypes.c_long
+_python_syscall.argtypes = [ctypes.c_long] * 6
 _mount.argtypes = [ctypes.c_char_p] * 3 + [ctypes.c_ulong, ctypes.c_char_p]
 _prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
 
@@ -102,6 +108,33 @@ def syscall(name: str, *arguments: int | bytes | None) -> int:
     return _check(_syscall(syscalls.number(name, MACHINE), *converted), name)
 
 
+def fork_into_pid_namespace() -> int:
+    """Fork; the child is the first process of a new process namespace, numbered in ours for us.
+
+    Past libc, whose thread record keeps the parent's number in the child; nothing that a runner does reads it.
+
+    Returns:
+        0 in the child, its pid in the parent.
+
+    Raises:
+        OSError: not permitted, or no resources.
+    """
+    _python.PyOS_BeforeFork()
+    pid = int(
+        _python_syscall(
+            syscalls.number("clone", MACHINE), CLONE_NEWPID | signal.SIGCHLD, 0, 0, 0, 0
+        )
+    )
+    if pid == 0:
+        _python.PyOS_AfterFork_Child()
+    else:
+        number = ctypes.get_errno()
+        _python.PyOS_AfterFork_Parent()
+        if pid < 0:
+            raise OSError(number, f"clone: {os.strerror(number)}")
+    return pid
+
+
 def drop_bounding_set() -> None:
     """Give up every capability that a later exec could bring back; what is held now stays.
 
@@ -115,6 +148,36 @@ def drop_bounding_set() -> None:
             if capability == 0:
                 raise
             return  # past the kernel's last one
+
+
+def drop_capabilities() -> None:
+    """Give up all capabilities that are held now.
+
+    Raises:
+        OSError: refused by the kernel.
+    """
+    version_3_of_myself = (0x20080522).to_bytes(4, "little") + bytes(4)
+    _check(_capset(version_3_of_myself, bytes(24)), "capset")
+
+
+def enter_user_namespace() -> None:
+    """Enter a user namespace of our own, in which our uid and gid keep their numbers and we hold all capabilities.
+
+    Raises:
+        OSError: the machine does not let its ordinary users do that, or none is left.
+    """
+    uid, gid = os.getuid(), os.getgid()
+    unshare(CLONE_NEWUSER)
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{uid} {uid} 1"),
+        ("gid_map", f"{gid} {gid} 1"),
+    ):
+        fd = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
 
 
 class SeccompProgram:

@@ -7,13 +7,14 @@ pod is mounted then: /proc, /tmp and the workspace. Standard library only: runs 
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
 from local_node.adapters.confine import linux
 
 WORKSPACE = "/workspace"
-_PODS = "/.pods"
+_PODS, _HOST_PROC = "/.pods", "/.proc"
 _LOCKED = linux.MS_NOSUID | linux.MS_NODEV
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -40,54 +41,76 @@ _LINKS = {
 }  # fmt: skip
 
 
-def enter(pods_dir: str, read_only: list[str]) -> None:
-    """Build the root on a tmpfs of its own and move the calling process into it, for good.
+class Root:
+    """The root that the calling process has moved into; what remains to be done for each pod."""
 
-    Args:
-        pods_dir: where the workspaces are. The tmpfs is mounted over it, which this process alone sees.
-        read_only: further paths to show under their own names, such as Python's prefix.
+    def __init__(self, pods_dir: str, read_only: list[str], *, ordinary: bool) -> None:
+        """Build the root on a tmpfs of its own and move the calling process into it, for good.
 
-    Raises:
-        OSError: not permitted, or a path is missing.
-    """
-    scratch = pods_dir
-    linux.unshare(linux.CLONE_NEWNS)
-    linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
-    pods = os.open(pods_dir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    linux.mount("sandbox", scratch, "tmpfs", linux.MS_NOSUID, "size=16m,mode=755")
-    for name in ("proc", "tmp", "dev", "etc", "var", "home", _PODS[1:], WORKSPACE[1:]):
-        os.makedirs(f"{scratch}/{name}", exist_ok=True)
-    for path in (*_SYSTEM, *read_only):
-        _show(path, scratch)
-    _fill_etc(scratch)
-    for name, (major, minor) in _DEVICES.items():
-        _make_device(f"{scratch}/dev/{name}", os.makedev(major, minor))
-    for name, target in _LINKS.items():
-        os.symlink(target, f"{scratch}/{name}")
-    linux.mount(f"/proc/self/fd/{pods}", f"{scratch}{_PODS}", None, linux.MS_BIND)
-    os.close(pods)
-    os.chdir(scratch)
-    linux.pivot_root_here()
-    linux.mount(
-        None, "/", None, linux.MS_BIND | linux.MS_REMOUNT | linux.MS_RDONLY | linux.MS_NOSUID
-    )
+        Args:
+            pods_dir: where the workspaces are. The tmpfs is mounted over it, which this process alone sees.
+            read_only: further paths to show under their own names, such as Python's prefix.
+            ordinary: the process is no root but in a user namespace.
+
+        Raises:
+            OSError: not permitted, or a path is missing.
+        """
+        scratch = pods_dir
+        self._ordinary = ordinary
+        linux.unshare(linux.CLONE_NEWNS)
+        linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
+        pods = os.open(pods_dir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        # In a user namespace a mount keeps the flags that its source has.
+        self._workspace_flags = _LOCKED | _flags_of(pods_dir)
+        linux.mount("sandbox", scratch, "tmpfs", linux.MS_NOSUID, "size=16m,mode=755")
+        folders = ("proc", "tmp", "dev", "etc", "var", "home", _PODS, _HOST_PROC, WORKSPACE)
+        for name in folders:
+            os.makedirs(f"{scratch}/{name.lstrip('/')}", exist_ok=True)
+        for path in (*_SYSTEM, *read_only):
+            _show(path, scratch)
+        _fill_etc(scratch)
+        for name, (major, minor) in _DEVICES.items():
+            _make_device(f"{scratch}/dev/{name}", os.makedev(major, minor))
+        for name, target in _LINKS.items():
+            os.symlink(target, f"{scratch}/{name}")
+        linux.mount(f"/proc/self/fd/{pods}", f"{scratch}{_PODS}", None, linux.MS_BIND)
+        os.close(pods)
+        if ordinary:  # who has no root may mount a new /proc only where a whole one is in sight
+            linux.mount("/proc", f"{scratch}{_HOST_PROC}", None, linux.MS_BIND | linux.MS_REC)
+        os.chdir(scratch)
+        linux.pivot_root_here()
+        linux.mount(
+            None, "/", None, linux.MS_BIND | linux.MS_REMOUNT | linux.MS_RDONLY | linux.MS_NOSUID
+        )
+
+    def mount_pod(self, pod: str, tmp_mib: int) -> None:
+        """Complete the root for one pod, in a mount namespace of its own.
+
+        Args:
+            pod: name of its directory.
+            tmp_mib: size of /tmp, MiB.
+
+        Raises:
+            OSError: refused by the kernel.
+        """
+        linux.mount("proc", "/proc", "proc", _LOCKED | linux.MS_NOEXEC)
+        options = f"size={tmp_mib}m,nr_inodes=65536,mode=1777"
+        linux.mount("tmp", "/tmp", "tmpfs", _LOCKED, options)
+        linux.mount(f"{_PODS}/{pod}/workspace", WORKSPACE, None, linux.MS_BIND)
+        flags = linux.MS_BIND | linux.MS_REMOUNT | self._workspace_flags
+        linux.mount(None, WORKSPACE, None, flags)
+        linux.unmount(_PODS)
+        if self._ordinary:
+            linux.unmount(_HOST_PROC)
 
 
-def mount_pod(pod: str, tmp_mib: int) -> None:
-    """Complete the root for one pod, in a mount namespace of its own.
-
-    Args:
-        pod: name of its directory.
-        tmp_mib: size of /tmp, MiB.
-
-    Raises:
-        OSError: refused by the kernel.
-    """
-    linux.mount("proc", "/proc", "proc", _LOCKED | linux.MS_NOEXEC)
-    linux.mount("tmp", "/tmp", "tmpfs", _LOCKED, f"size={tmp_mib}m,nr_inodes=65536,mode=1777")
-    linux.mount(f"{_PODS}/{pod}/workspace", WORKSPACE, None, linux.MS_BIND)
-    linux.mount(None, WORKSPACE, None, linux.MS_BIND | linux.MS_REMOUNT | _LOCKED)
-    linux.unmount(_PODS)
+def _flags_of(path: str) -> int:
+    """Return the flags of the mount that `path` is on, as mount() takes them."""
+    present = os.statvfs(path).f_flag
+    pairs = (
+        (os.ST_NOSUID, linux.MS_NOSUID), (os.ST_NODEV, linux.MS_NODEV), (os.ST_NOEXEC, linux.MS_NOEXEC),
+    )  # fmt: skip
+    return sum(flag for kept, flag in pairs if present & kept)
 
 
 def _show(path: str, root: str) -> None:
@@ -107,8 +130,14 @@ def _show(path: str, root: str) -> None:
         os.mkdir(target, 0o755)
     else:
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
-    linux.mount(path, target, None, linux.MS_BIND)
-    flags = linux.MS_BIND | linux.MS_REMOUNT | linux.MS_RDONLY | _LOCKED
+    try:
+        linux.mount(path, target, None, linux.MS_BIND)
+    except OSError as exc:
+        if exc.errno != errno.EINVAL:
+            raise
+        # In a user namespace a mount cannot be parted from what is mounted below it.
+        linux.mount(path, target, None, linux.MS_BIND | linux.MS_REC)
+    flags = linux.MS_BIND | linux.MS_REMOUNT | linux.MS_RDONLY | _LOCKED | _flags_of(path)
     linux.mount(None, target, None, flags)
 
 

@@ -60,28 +60,42 @@ class Confinement:
         self._rooted = rooted
         self._landlock = landlock.abi() >= landlock.ABI_NEEDED
         self._filter = linux.SeccompProgram(seccomp.build_filter(linux.MACHINE, new_sockets=rooted))
-        if rooted:
-            self._own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-            root.enter(pods_dir, read_only)
-            linux.drop_bounding_set()
-            top = [("/", landlock.READ), ("/dev", landlock.USE), ("/proc", landlock.USE)]
-            self._rules = [*top, ("/tmp", landlock.OWN), (root.WORKSPACE, landlock.OWN)]
-        else:
+        ordinary = os.geteuid() != 0
+        self.counts_by_namespace = ordinary and _try_user_namespace()
+        """Each sandbox gets a user namespace: the kernel counts its processes apart, though all have one uid."""
+        if not rooted:
             self._rules = [(path, landlock.READ) for path in (*_HOST_READ, *read_only)]
             self._rules += [(path, landlock.USE) for path in _HOST_DEVICES]
+            return
+        self._own_pid_namespace: int | None = None
+        if ordinary:
+            linux.enter_user_namespace()
+        else:
+            self._own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self._root = root.Root(pods_dir, read_only, ordinary=ordinary)
+        linux.drop_bounding_set()
+        top = [("/", landlock.READ), ("/dev", landlock.USE), ("/proc", landlock.USE)]
+        self._rules = [*top, ("/tmp", landlock.OWN), (root.WORKSPACE, landlock.OWN)]
 
-    def before_fork(self) -> None:
-        """Make the next child the first process of a process namespace of its own.
+    def fork(self) -> int:
+        """Fork a child that is the first process of a process namespace of its own, if the class has them.
 
         The zygote stays in its own one and gets the child's number there, so no process stands between them.
-        unshare() before a fork by libc rather than a raw clone(): libc's thread record stays right, and it is faster.
+
+        Returns:
+            0 in the child, its pid in the zygote.
 
         Raises:
-            OSError: not permitted, or too many namespaces.
+            OSError: not permitted, or no resources.
         """
-        if self._rooted:
-            linux.setns(self._own_pid_namespace, linux.CLONE_NEWPID)  # else they would nest
-            linux.unshare(linux.CLONE_NEWPID)
+        if not self._rooted:
+            return os.fork()
+        if self._own_pid_namespace is None:
+            return linux.fork_into_pid_namespace()
+        # Faster than clone(), and libc's own fork. Back to our own first: else they would nest.
+        linux.setns(self._own_pid_namespace, linux.CLONE_NEWPID)
+        linux.unshare(linux.CLONE_NEWPID)
+        return os.fork()
 
     def enter(self, plan: Plan, cgroup_fds: list[int]) -> str:
         """Confine the calling process, a fresh child, for good.
@@ -97,7 +111,7 @@ class Confinement:
             os.nice(plan.niceness)
         if self._rooted:
             linux.unshare(_INNER_NAMESPACES)
-            root.mount_pod(plan.pod, plan.tmp_mib)
+            self._root.mount_pod(plan.pod, plan.tmp_mib)
             socket.sethostname("sandbox")
             _loopback_up()
             workspace, rules = root.WORKSPACE, self._rules
@@ -107,6 +121,8 @@ class Confinement:
             os.environ.update(HOME=workspace, WORKSPACE=workspace, TMPDIR=scratch)
             rules = [*self._rules, (workspace, landlock.OWN), (scratch, landlock.OWN)]
             linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # keeps the pod's processes one tree
+        if self.counts_by_namespace:
+            linux.enter_user_namespace()
         harden.set_rlimits(plan.rlimits)
         if plan.uid is not None:
             harden.become(plan.uid)
@@ -119,6 +135,19 @@ class Confinement:
                 raise OSError(errno.ENOSYS, "this kernel has no Landlock of the needed version")
             self._filter.install()
         return workspace
+
+
+def _try_user_namespace() -> bool:
+    """Whether an ordinary user may make user namespaces here; tried in a child."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            linux.enter_user_namespace()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitpid(pid, 0)[1] == 0
 
 
 def _loopback_up() -> None:

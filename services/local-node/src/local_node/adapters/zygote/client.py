@@ -85,6 +85,8 @@ class Zygote:
         self._keys = itertools.count(1)
         self._ready: asyncio.Future[None] | None = None
         self._sending = asyncio.Lock()
+        self.facts: protocol.Request = {}
+        """What the zygote said of itself when it was ready."""
         self._closing = False
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
@@ -215,6 +217,7 @@ class Zygote:
     def _on_message(self, operation: int, key: int, body: bytes) -> None:
         child = self._children.get(key)
         if operation == protocol.READY:
+            self.facts = protocol.unpack(body)
             self._settle_ready(None)
         elif operation == protocol.FAILED:
             self._settle_ready(Unavailable(f"zygote {self._config.name}: {body.decode()}"))

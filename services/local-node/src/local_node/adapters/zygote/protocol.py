@@ -9,7 +9,7 @@ To a zygote:
     START      marshalled request, and descriptors        sidecar: channel · sandbox: channel, cgroup.procs files
     KILL       signal number                              SIGKILL to a sandbox: all its processes
 To the node:
-    READY                                                 configured
+    READY      marshalled facts                           configured
     FAILED     text                                       could not be configured; the zygote exits
     STARTED    pid                                        forked
     REFUSED    text                                       not forked

@@ -25,13 +25,15 @@ class SandboxRole(Role):
         self, confinement: Confinement, main: Callable[[int, str], int], *, rooted: bool
     ) -> None:
         """Run `main` in children confined by `confinement`."""
+        super().__init__()
         self._confinement = confinement
         self._main = main
         self.keeps_tree = not rooted  # with a process namespace the kernel does it
+        self.facts = {"counts_by_namespace": confinement.counts_by_namespace}
 
-    def before_fork(self) -> None:
-        """Prepare the next child's process namespace."""
-        self._confinement.before_fork()
+    def fork(self) -> int:
+        """Fork, into a process namespace where the class has one."""
+        return self._confinement.fork()
 
     def child(self, body: bytes, fds: tuple[int, ...]) -> int:
         """Confine this process, then be the runner."""

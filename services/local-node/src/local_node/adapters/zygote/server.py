@@ -31,9 +31,16 @@ class Role:
 
     keeps_tree = False
     """True: a child's descendants belong to it and are killed with it."""
+    facts: protocol.Request
+    """What the node should know of it."""
 
-    def before_fork(self) -> None:
-        """Run in the zygote right before a fork."""
+    def __init__(self) -> None:
+        """Know nothing in particular."""
+        self.facts = {}
+
+    def fork(self) -> int:
+        """Fork as os.fork() does."""
+        return os.fork()
 
     def child(self, body: bytes, fds: tuple[int, ...]) -> int:
         """Run in the child with the request's body and descriptors; return its exit code."""
@@ -87,8 +94,7 @@ class Server:
 
     def _start(self, key: int, body: bytes, fds: tuple[int, ...]) -> None:
         try:
-            self._role.before_fork()
-            pid = os.fork()
+            pid = self._role.fork()
         except OSError as exc:
             self._tell(protocol.REFUSED, key, f"fork: {exc}".encode())
             return
@@ -212,6 +218,6 @@ def main(control_fd: int) -> int:
     gc.collect()
     gc.freeze()  # the collector never writes to what the children share
     linux.malloc_trim()
-    protocol.send(control, protocol.READY)
+    protocol.send(control, protocol.READY, body=protocol.pack(role.facts))
     Server(control, role).serve()
     return 0

@@ -22,6 +22,7 @@ class WorkerRole(Role):
 
     def __init__(self, run_forked: RunForked) -> None:
         """Run `run_forked` in each child."""
+        super().__init__()
         self._run_forked = run_forked
 
     def child(self, body: bytes, fds: tuple[int, ...]) -> int:
