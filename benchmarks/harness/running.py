@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -76,7 +77,7 @@ def run(
     try:
         with contextlib.redirect_stdout(sys.stderr):  # the last line of stdout is the result's
             report, series = asyncio.run(_measured(measure))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         say("interrupted")
         return EXIT_INTERRUPTED
     except (CannotMeasure, ServiceError, OSError) as exc:
@@ -101,6 +102,10 @@ def run(
 async def _measured(
     measure: Callable[[], Awaitable[tuple[Report, list[Series]]]],
 ) -> tuple[Report, list[Series]]:
+    """Measure; SIGTERM ends it as SIGINT does, so that nothing is left running."""
+    me = asyncio.current_task()
+    assert me is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, me.cancel)
     return await measure()
 
 

@@ -103,10 +103,9 @@ def test_the_stages_make_up_the_time_to_the_first_instruction() -> None:
     stages = split(call, _heard(call))
 
     assert stages is not None
-    assert stages == pytest.approx(
-        (1.0, 2.5, 1.5, 2.25, 0.75, 4.0)
-    )  # a whole millisecond counts as its middle
-    assert sum(stages[:5]) == pytest.approx(call.tti_ms)
+    # A whole millisecond counts as its middle.
+    assert stages == pytest.approx((1.0, 2.5, 1.5, 2.25, 0.75, 4.0), abs=0.001)
+    assert sum(stages[:5]) == pytest.approx(call.tti_ms, abs=0.001)
 
 
 @pytest.mark.parametrize(
