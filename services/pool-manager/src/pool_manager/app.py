@@ -12,23 +12,27 @@ from typing import Any
 import msgspec
 
 from pool_manager.adapters.mint import SpecMint
-from pool_manager.adapters.nodes import BusVoice, LocalPods, StreamSlots
+from pool_manager.adapters.nodes import BusVoice, BusWorkers, LocalPods, StreamSlots
 from pool_manager.adapters.queue import StreamQueue
 from pool_manager.adapters.truth import StreamTruth
 from pool_manager.core.lost import Bounds
 from pool_manager.core.peers import BEAT_S, ManagerBeat
 from pool_manager.core.plan import Times
 from pool_manager.core.world import World
+from pool_manager.loops.answer import Answerer
+from pool_manager.loops.cancel import Canceller
+from pool_manager.loops.expire import Expirer
 from pool_manager.loops.hear import Ears
 from pool_manager.loops.learn import Learner
 from pool_manager.loops.recover import Recoverer
 from pool_manager.loops.refill import Refiller
 from pool_manager.loops.ring import Ringer
+from pool_manager.loops.sweep import Sweeper
 from pool_manager.loops.wake import Waker
 from pool_manager.ports import Voice
 from pool_manager.settings import PoolSettings
 from shared import logs, subjects
-from shared.bus import Bus, BusOptions
+from shared.bus import Bus, BusOptions, Subscription
 from shared.errors import InvalidMessage, ServiceError
 from shared.identity import Signer, read_credential
 from shared.pools import PoolSpec, parse_pools
@@ -71,6 +75,10 @@ class Manager:
         self._recoverer = Recoverer(self.world, truth, queue)
         self._waker = Waker(self.world, truth, queue)
         self._ringer = Ringer(self.world, queue, self._refiller.wanted)
+        self._sweeper = Sweeper(self.world, truth, queue, self._waker)
+        self._expirer = Expirer(self.world, truth, queue)
+        self._canceller = Canceller(self.world, truth, BusWorkers(bus), self._voice)
+        self._answerer = Answerer(self.world, truth, self._voice)
         self._learner = Learner(self.world, truth, slots)
         self._ears = Ears(self.world, self._refiller, self._recoverer, self._waker, self._ringer)
 
@@ -79,7 +87,14 @@ class Manager:
         await self._hear()
         self._bus.on_restored = self._restored
         await self._learn(stop)
-        hands = [self._refiller.hands, self._recoverer.hands, self._waker.hands]
+        hands = [
+            self._refiller.hands,
+            self._recoverer.hands,
+            self._waker.hands,
+            self._sweeper.hands,
+            self._canceller.hands,
+            self._answerer.hands,
+        ]
         loops: list[Callable[[], Coroutine[Any, Any, None]]] = [
             lambda: keep_beating(self._voice, self.world.peers.me),
             self._refiller.run,
@@ -87,14 +102,19 @@ class Manager:
             self._waker.run,
             self._ringer.run,
             self._learner.run,
+            self._sweeper.run,
+            self._expirer.run,
         ]
         async with self._bus.watch_contact(), asyncio.TaskGroup() as group:
             aside = [group.create_task(loop()) for loop in loops]
             moving = [group.create_task(each.run()) for each in hands]
+            served = await self._serve()
             ready.set()
             log.info("manager.ready", pools=list(self.world.pools))
             await stop.wait()
             ready.clear()
+            for subscription in served:
+                await subscription.drain(deadline_s=0.5)
             for task in aside:
                 task.cancel()
             await say_leaving(self._voice, self.world.peers.me)
@@ -120,6 +140,14 @@ class Manager:
         for slots in self.world.pools.values():
             if slots.on_demand:
                 await self._bus.subscribe(subjects.bells(slots.spec.name), ears.bell)
+
+    async def _serve(self) -> list[Subscription]:
+        """Take requests: one of all pool-managers gets each."""
+        group = subjects.MANAGER_GROUP
+        return [
+            await self._bus.subscribe("cancel.*.*.*", self._canceller.heard, queue=group),
+            await self._bus.subscribe("ask.*.*", self._answerer.heard, queue=group),
+        ]
 
     async def _learn(self, stop: Stop) -> None:
         """Read everything once; servers that have just started may need some seconds for it."""

@@ -118,7 +118,7 @@ class Queue(Protocol):
         """Return the lane's message that follows stream sequence `after_seq`."""
         ...
 
-    async def remove(self, message: LaneMessage) -> None:
+    async def remove(self, shard: int, seq: int) -> None:
         """Take a message off its lane."""
         ...
 
@@ -172,7 +172,7 @@ class Workers(Protocol):
         """Ask the owner to end a task.
 
         Raises:
-            NotFound: no such worker listens.
+            Unavailable: no such worker listens.
             OutcomeUnknown: no answer.
         """
         ...

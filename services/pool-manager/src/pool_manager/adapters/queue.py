@@ -85,12 +85,12 @@ class StreamQueue:
             message_id=stored.headers.get(headers.MESSAGE_ID),
         )
 
-    async def remove(self, message: LaneMessage) -> None:
+    async def remove(self, shard: int, seq: int) -> None:
         """Take a message off its lane."""
         with suppress(NotFound):
             await self._bus.js_api(
-                f"STREAM.MSG.DELETE.{subjects.queue_stream(message.shard)}",
-                {"seq": message.seq, "no_erase": True},
+                f"STREAM.MSG.DELETE.{subjects.queue_stream(shard)}",
+                {"seq": seq, "no_erase": True},
             )
 
     async def ring(self, pool: str, klass: str, shard: int) -> None:

@@ -106,11 +106,8 @@ class StreamTruth:
         first = await self._bus.read_next(stream, results, after_seq=0)
         if first is None or first.time_ms >= older_than_ms:
             return 0
-        newer = await first_since(self._bus, stream, results, older_than_ms)
-        info = await self._bus.js_api(
-            f"STREAM.PURGE.{stream}",
-            {"filter": results, "seq": newer} if newer else {"filter": results},
-        )
+        kept = await first_since(self._bus, stream, results, older_than_ms)
+        info = await self._bus.js_api(f"STREAM.PURGE.{stream}", {"filter": results, "seq": kept})
         return int(info.get("purged", 0))
 
     async def next_record(self, shard: int, after_seq: int) -> Known | None:
@@ -127,17 +124,17 @@ class StreamTruth:
             await self._bus.js_api(f"STREAM.PURGE.{_state_of(record.session)}", {"filter": subject})
 
 
-async def first_since(bus: Bus, stream: str, subject: str, time_ms: int) -> int | None:
-    """Return the sequence of the first message on a subject that was stored at `time_ms` or later, by bisection.
+async def first_since(bus: Bus, stream: str, subject: str, time_ms: int) -> int:
+    """Return a sequence such that what lies before it was stored before `time_ms`, and nothing younger does.
 
-    Messages lie in the order of their times. None: there is none.
+    Messages lie in the order of their times, so bisection finds it.
     """
-    low, high = 0, await _last_seq(bus, stream)
-    found: int | None = None
+    last = await _last_seq(bus, stream)
+    low, high, found = 0, last, last + 1
     while low < high:
         middle = (low + high) // 2
         stored = await bus.read_next(stream, subject, after_seq=middle)
-        if stored is None:
+        if stored is None or stored.seq > last:
             high = middle
         elif stored.time_ms >= time_ms:
             found, high = stored.seq, middle

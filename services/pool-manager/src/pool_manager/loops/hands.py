@@ -12,7 +12,7 @@ from shared.errors import ServiceError
 
 log = logs.get(__name__)
 
-Work = Callable[[], Awaitable[None]]
+Work = Callable[[], Awaitable[object]]
 
 
 class Hands:

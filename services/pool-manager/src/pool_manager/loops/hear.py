@@ -64,7 +64,10 @@ class Ears:
     def record(self, message: Heard) -> None:
         """A record was stored."""
         record = _records.decode(message.data)
-        if self._world.on_record(record, int(message.headers[SEQUENCE]), now=time.monotonic()):
+        seq = int(message.headers[SEQUENCE])
+        # It was stored just now: the stream's own stamp would tell the same, for more work.
+        stored_ms = int(time.time() * 1000)
+        if self._world.on_record(record, seq, now=time.monotonic(), stored_ms=stored_ms):
             self._refiller.wanted.set()
 
     def worker(self, message: Heard) -> None:

@@ -94,7 +94,7 @@ class Recoverer:
             if isinstance(exc, Conflict) or known is None or known.record != revoked:
                 return  # somebody else moved first, or nothing was written: the next judgement decides
             seq = known.seq
-        self._apply(Known(revoked, seq))
+        self._apply(Known(revoked, seq, now_ms))
         log.warning(
             "session.revoked",
             session_id=record.session,

@@ -80,21 +80,21 @@ class Waker:
                 return
             if known.record.state != "idle":
                 return
-            if await self._wake(known):
+            if await self.wake(known):
                 return
             known = await self._truth.read(tenant, session)
             if known is not None:
                 self._apply(known)
 
-    async def _wake(self, known: Known) -> bool:
-        """Make an idle session queued, with a token; False: somebody else wrote, or it is not known."""
+    async def wake(self, known: Known) -> bool:
+        """Make an idle or waiting session queued, with a token; False: somebody else wrote, or it is not known."""
         woken = wake(known.record, lane=known.record.client_lane)
         try:
             seq = await self._truth.write(woken, known.seq)
         except (Conflict, OutcomeUnknown, Unavailable) as exc:
             log.debug("wake.lost", session_id=known.record.session, code=exc.code)
             return False
-        self._apply(Known(woken, seq))
+        self._apply(Known(woken, seq, int(time.time() * 1000)))
         log.info("session.woken", session_id=woken.session, lane=woken.lane)
         await send_token(self._queue, woken, seq)
         return True
@@ -125,4 +125,6 @@ class Waker:
             log.debug("inbox.not_purged", session_id=record.session, code=exc.code)
 
     def _apply(self, known: Known) -> None:
-        self._world.on_record(known.record, known.seq, now=time.monotonic())
+        self._world.on_record(
+            known.record, known.seq, now=time.monotonic(), stored_ms=known.stored_ms
+        )

@@ -1,0 +1,173 @@
+"""Answers what clients ask about sessions and pools."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from pool_manager.core.nodes import class_on
+from pool_manager.core.slots import Slots
+from pool_manager.core.table import Row, key_of
+from pool_manager.core.world import World
+from pool_manager.loops.cancel import BUSY
+from pool_manager.loops.hands import Hands
+from pool_manager.ports import Heard, Known, Replies, Truth
+from shared import messages
+from shared.errors import ErrorInfo, NotFound, ServiceError
+from shared.ids import parse_task_id
+from shared.messages import ListAsk, Message, ShowAsk
+from shared.record import Record
+from shared.views import (
+    NodeView,
+    PoolsAnswer,
+    PoolView,
+    SessionAnswer,
+    SessionRow,
+    SessionsAnswer,
+)
+
+
+class _Failed(Message, frozen=True, kw_only=True):
+    error: ErrorInfo
+
+
+class Answerer:
+    """Serves `ask.<tenant>.<what>`."""
+
+    def __init__(self, world: World, truth: Truth, replies: Replies) -> None:
+        """Answer from what `world` knows, and from the leaders."""
+        self.hands = Hands("answer", count=8, pending_max=512)
+        self._world = world
+        self._truth = truth
+        self._replies = replies
+        self._number = 0
+        self._by_name: dict[str, Callable[[str, bytes], Awaitable[msgspec.Struct]]] = {
+            "sessions": self._sessions,
+            "session": self._session,
+            "pools": self._pools,
+        }
+
+    async def heard(self, message: Heard) -> None:
+        """Take a request."""
+        self._number += 1
+        if message.reply and not self.hands.offer(str(self._number), lambda: self._serve(message)):
+            await self._replies.answer(message.reply, messages.encode(_Failed(error=BUSY)))
+
+    async def _serve(self, message: Heard) -> None:
+        _, tenant, what = message.subject.split(".", 2)
+        try:
+            if (serve := self._by_name.get(what)) is None:
+                raise NotFound(f"nothing to ask under {what[:80]!r}: {', '.join(self._by_name)}")
+            answer = await serve(tenant, message.data)
+        except ServiceError as exc:
+            answer = _Failed(error=exc.info())
+        await self._replies.answer(message.reply, messages.encode(answer))
+
+    async def _sessions(self, tenant: str, body: bytes) -> SessionsAnswer:
+        ask = messages.decode(body, ListAsk) if body else ListAsk()
+        table = self._world.table
+        rows = [
+            row.record
+            for source in (table, table.newest_ended())
+            for row in source
+            if row.record.tenant == tenant and _is_asked_for(row, ask)
+        ]
+        rows.sort(key=lambda record: record.session)
+        page = rows[: ask.limit]
+        return SessionsAnswer(
+            sessions=tuple(_row_of(record) for record in page),
+            next=page[-1].session if len(rows) > len(page) else None,
+        )
+
+    async def _session(self, tenant: str, body: bytes) -> SessionAnswer:
+        ask = messages.decode(body, ShowAsk)
+        session = parse_task_id(ask.session)
+        known: Known | None = await self._truth.read(tenant, session)
+        if known is None:
+            return SessionAnswer()
+        worker = self._world.detector.worker(known.record.owner)
+        if worker is None:
+            return SessionAnswer(record=known.record)
+        beat = worker.beat
+        names_it = worker.named == (key_of(tenant, session), known.record.epoch)
+        return SessionAnswer(
+            record=known.record,
+            isolation=beat.isolation,
+            worker_state=beat.state if names_it else "",
+            task=beat.task if names_it else None,
+            silent_ms=round((time.monotonic() - worker.seen) * 1000),
+        )
+
+    async def _pools(self, _tenant: str, _body: bytes) -> PoolsAnswer:
+        now = time.monotonic()
+        nodes = self._world.nodes
+        peers = self._world.peers
+        queued = Counter(row.record.pool for row in self._world.table.queued.values())
+        return PoolsAnswer(
+            pools=tuple(
+                self._pool_view(slots, queued[name]) for name, slots in self._world.pools.items()
+            ),
+            nodes=tuple(
+                NodeView(
+                    node=node.name,
+                    alive=nodes.is_alive(node.name, now),
+                    pods=len(node.pods),
+                    capacity=node.capacity,
+                    draining=node.draining,
+                    isolation=node.isolation,
+                )
+                for node in nodes
+            ),
+            managers=tuple(sorted([peers.me, *peers.alive(now)])),
+        )
+
+    def _pool_view(self, slots: Slots, queued: int) -> PoolView:
+        spec = slots.spec
+        return PoolView(
+            pool=spec.name,
+            stock=spec.stock,
+            warm=slots.count["warm"],
+            starting=slots.count["starting"],
+            bound=self._world.table.owned_count(spec.name),
+            queued=queued,
+            pods_max=spec.pods_max,
+            isolation=spec.isolation,
+            classes=dict(self._classes(slots)),
+            reason=slots.reason,
+        )
+
+    def _classes(self, slots: Slots) -> Counter[str]:
+        """Count the classes that the pool's workers say they have; before any did, what nodes would give."""
+        workers = [w for w in self._world.detector.workers() if w.beat.pool == slots.spec.name]
+        gone = self._world.detector.is_gone
+        found = Counter(w.beat.isolation for w in workers if w.beat.isolation and not gone(w.name))
+        if found:
+            return found
+        would = {class_on(node, slots.spec.isolation) for node in self._world.nodes}
+        return Counter({klass: 0 for klass in would if klass})
+
+
+def _is_asked_for(row: Row, ask: ListAsk) -> bool:
+    record = row.record
+    return (ask.after is None or record.session > ask.after) and ask.state in (None, record.state)
+
+
+def _row_of(record: Record) -> SessionRow:
+    return SessionRow(
+        session=record.session,
+        pool=record.pool,
+        state=record.state,
+        keep=record.keep,
+        worker=record.owner,
+        node=record.node,
+        epoch=record.epoch,
+        accepted_ms=record.accepted_ms,
+        tasks_done=record.tasks_done,
+        last_done_ms=record.last_done_ms,
+        losses=record.losses,
+        ended_ms=record.ended_ms,
+        end_reason=record.end_reason,
+    )

@@ -1,0 +1,167 @@
+"""Finds what events missed: lost tokens, sleepers with work, inboxes that nobody will read."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+
+from pool_manager.core import ends
+from pool_manager.core.table import Row, key_of
+from pool_manager.core.tokens import Tokens, message_id
+from pool_manager.core.world import World
+from pool_manager.loops.hands import Hands
+from pool_manager.loops.wake import Waker
+from pool_manager.ports import Entry, Known, Queue, Truth
+from shared import logs
+from shared.errors import Conflict, ServiceError
+from shared.ids import SHARDS, home
+from shared.record import ENDED
+from shared.topology import INBOX_AGE_MAX_S
+
+log = logs.get(__name__)
+
+TICK_S = 0.5
+INBOX_EVERY_S = 10.0
+UNKNOWN_AFTER_S = 24 * 3600
+"""A session that has no record by then never gets one: plain messages this old are expired."""
+UNKNOWN_AGAIN_S = 60.0
+EXPIRE_BEFORE_S = 12 * 3600
+"""Inbox entries get the end `expired` so long before the stream's `max_age` would drop them in silence."""
+
+
+class Sweeper:
+    """Looks after sessions that nobody owns, each by the pool-manager whose turn it is."""
+
+    def __init__(self, world: World, truth: Truth, queue: Queue, waker: Waker) -> None:
+        """Work on what `world` knows."""
+        self.hands = Hands("sweep", count=8, pending_max=4096)
+        self._world = world
+        self._truth = truth
+        self._queue = queue
+        self._waker = waker
+        self._tokens = Tokens()
+        self._unknown: dict[str, float] = {}
+        """Session without a record -> when to look again."""
+
+    async def run(self) -> None:
+        """Sweep until cancelled."""
+        surveyed_at = time.monotonic()
+        while True:
+            await asyncio.sleep(TICK_S)
+            now = time.monotonic()
+            self._wake_waiting(now)
+            try:
+                await self._sweep_tokens(now)
+                if now - surveyed_at >= INBOX_EVERY_S:
+                    surveyed_at = now
+                    for shard in range(SHARDS):
+                        if self._world.peers.is_first(f"inbox/{shard}", now):
+                            await self._survey(shard, now)
+            except ServiceError as exc:
+                log.debug("sweep.failed", code=exc.code, error=str(exc))
+
+    # --- queued and waiting ----------------------------------------------------------------------------------------
+
+    def _wake_waiting(self, now: float) -> None:
+        now_ms = time.time() * 1000
+        for key, row in list(self._world.table.waiting.items()):
+            if row.record.wake_at_ms <= now_ms and self._world.peers.is_first(key, now):
+                known = Known(row.record, row.seq)
+                self.hands.offer(key, partial(self._waker.wake, known))
+
+    async def _sweep_tokens(self, now: float) -> None:
+        """Send tokens again that are surely lost."""
+        oldest: dict[tuple[int, str, str], int | None] = {}
+        for row in self._tokens.due(self._world.table.queued, now):
+            if not self._world.peers.is_first(row.key, now):
+                continue
+            record = row.record
+            lane = (home(record.session), record.pool, record.lane)
+            if lane not in oldest:
+                try:
+                    message = await self._queue.next_message(*lane, after_seq=0)
+                except ServiceError:
+                    message = None  # the shard does not answer: a token there is as good as lost
+                oldest[lane] = message.accepted_ms if message else None
+            if self._tokens.is_lost(row, oldest[lane]):
+                self.hands.offer(row.key, partial(self._send_again, row))
+            else:
+                self._tokens.looked(row, now)
+
+    async def _send_again(self, row: Row) -> None:
+        now_ms = int(time.time() * 1000)
+        self._tokens.sent(row, now=time.monotonic(), wall_ms=now_ms)
+        name = message_id(row.record.session, row.seq, now_ms)
+        await self._queue.send_token(row.record, name)
+        log.info("token.sent_again", session_id=row.record.session, lane=row.record.lane)
+
+    # --- inboxes ---------------------------------------------------------------------------------------------------
+
+    async def _survey(self, shard: int, now: float) -> None:
+        """See to every inbox of a shard that no owner reads."""
+        sessions = {(t, s) for t, s, _ in await self._truth.inbox_subjects(shard)}
+        present = {key_of(*session) for session in sessions}
+        for key in [key for key in self._unknown if key not in present]:
+            if home(key.split(".", 1)[1]) == shard:
+                del self._unknown[key]
+        for tenant, session in sessions:
+            key = key_of(tenant, session)
+            row = self._world.table.get(key)
+            if row is not None and row.record.state in ("running", "rescuing", "forking"):
+                continue
+            if row is None and now < self._unknown.get(key, 0.0):
+                continue
+            self.hands.offer(f"inbox:{key}", partial(self._see_to, tenant, session))
+
+    async def _see_to(self, tenant: str, session: str) -> None:
+        known = await self._truth.read(tenant, session)
+        if known is None:
+            await self._see_to_unknown(tenant, session)
+            return
+        record = known.record
+        self._world.on_record(record, known.seq, now=time.monotonic(), stored_ms=known.stored_ms)
+        if record.state in ENDED:
+            await self._waker.refuse_inbox(record)
+            return
+        entry = await self._truth.next_entry(tenant, session, record.position)
+        if entry is None:
+            await self._truth.purge_inbox(tenant, session, record.position)
+        elif record.state == "idle":
+            self._waker.offer(tenant, session)
+        elif record.state in ("queued", "waiting"):
+            limit_s = INBOX_AGE_MAX_S - EXPIRE_BEFORE_S
+            await self._end_old(known, entry, ends.EXPIRED, limit_s)
+
+    async def _see_to_unknown(self, tenant: str, session: str) -> None:
+        """Leave the inbox of a session without a record alone: its first task may still wait in a lane, for a day."""
+        self._unknown[key_of(tenant, session)] = time.monotonic() + UNKNOWN_AGAIN_S
+        entry = await self._truth.next_entry(tenant, session, 0)
+        if entry is not None:
+            await self._end_old(None, entry, ends.UNKNOWN_SESSION, UNKNOWN_AFTER_S)
+
+    async def _end_old(
+        self, known: Known | None, entry: Entry | None, end: ends.End, limit_s: float
+    ) -> None:
+        """Give entries that are older than `limit_s` their end, the oldest first."""
+        now_ms = int(time.time() * 1000)
+        first, last = entry, 0
+        while entry is not None and entry.accepted_ms < now_ms - limit_s * 1000:
+            who = (entry.tenant, entry.session)
+            if known is None:
+                result = ends.result_without_record(*who, entry.task, end, now_ms=now_ms)
+            else:
+                result = ends.result(
+                    entry.task, known.record, end, now_ms=now_ms, accepted_ms=entry.accepted_ms
+                )
+            try:
+                await self._truth.put_result(result)
+                log.info(
+                    "task.ended", session_id=entry.session, task_id=entry.task, status=end.status
+                )
+            except Conflict:
+                pass  # it has a result
+            last = entry.seq
+            entry = await self._truth.next_entry(*who, last)
+        if known is None and last and first is not None:
+            await self._truth.purge_inbox(first.tenant, first.session, last)
