@@ -31,7 +31,7 @@ def keep_only_channel(channel_fd: int) -> int:
     os.dup2(0, 1)
     os.dup2(0, 2)
     if channel_fd != CHANNEL_FD:
-        os.dup2(channel_fd, CHANNEL_FD)
+        os.dup2(channel_fd, CHANNEL_FD, inheritable=False)  # not for what the runner executes
     os.closerange(CHANNEL_FD + 1, 65536)
     return CHANNEL_FD
 

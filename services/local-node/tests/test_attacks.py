@@ -1,0 +1,311 @@
+"""What untrusted code tries, in each class: its neighbour, the sidecars, the node and the host stay as they were."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import stat
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import attacks
+import pytest
+import pytest_asyncio
+from drill import LIMITS, Drill, DrillPod, until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CONFINED = ("landlock", "namespace")
+SECRET = "top secret of the host"
+HOST_VARIABLE = "DRILL_HOST_SECRET"
+
+
+class Scene(NamedTuple):
+    """An attacker, its neighbour, and what there is to get."""
+
+    isolation: str
+    drill: Drill
+    attacker: DrillPod
+    neighbour: DrillPod
+    secret: Path
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Processes that are none of the attacker's business."""
+        node = os.getpid()
+        own_sidecar = self.attacker.sidecar_pid
+        return (node, own_sidecar, self.neighbour.sandbox_pid, self.neighbour.sidecar_pid, 1)
+
+    async def run(self, code: str) -> dict[str, Any]:
+        """Run an attack that tells what it got."""
+        said = await self.attacker.python(code, timeout_s=30)
+        assert said["stdout"], said
+        answer: dict[str, Any] = json.loads(said["stdout"].splitlines()[-1])
+        return answer
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module", params=CONFINED)
+async def scene(request: pytest.FixtureRequest, drill: Drill) -> AsyncIterator[Scene]:
+    """Two pods of each class that the node offers, and a host file that its mode would let everybody read."""
+    isolation = str(request.param)
+    if drill.available[isolation]:
+        pytest.skip(drill.available[isolation])
+    secret = drill.folder / f"secret-{isolation}"
+    secret.write_text(SECRET)
+    secret.chmod(0o644)
+    attacker = await drill.start(f"attacker-{isolation}", isolation)
+    neighbour = await drill.start(f"neighbour-{isolation}", isolation)
+    await neighbour.shell(f"echo '{SECRET}' > mine; chmod 0644 mine; chmod 0755 .")
+    (neighbour.folder / "workspace").chmod(0o755)
+    yield Scene(isolation, drill, attacker, neighbour, secret)
+    for pod in (attacker, neighbour):
+        if pod.name not in drill.ears.endings:
+            await drill.end(pod)
+
+
+@pytest_asyncio.fixture(loop_scope="module", autouse=True)
+async def bystanders(scene: Scene) -> AsyncIterator[None]:
+    """After every attack the neighbour works and has its file, and the attacker's own sidecar is there."""
+    yield
+    said = await scene.neighbour.shell("cat mine")
+    assert said["stdout"] == SECRET + "\n", said
+    assert Path(f"/proc/{scene.attacker.sidecar_pid}").exists()
+    assert scene.secret.read_text() == SECRET
+
+
+@pytest.fixture
+def host_servers(drill: Drill) -> Iterator[tuple[int, str, str]]:
+    """Servers of the host that tell a secret: TCP port on loopback, path of a Unix socket, abstract name."""
+    path, name = str(drill.folder / "host.sock"), f"drill-{os.getpid()}"
+    tcp = socket.create_server(("127.0.0.1", 0))
+    by_path = socket.socket(socket.AF_UNIX)
+    by_path.bind(path)
+    Path(path).chmod(0o777)
+    abstract = socket.socket(socket.AF_UNIX)
+    abstract.bind(f"\0{name}")
+    stop = threading.Event()
+
+    def serve(server: socket.socket) -> None:
+        server.settimeout(0.1)
+        while not stop.is_set():
+            try:
+                client, _ = server.accept()
+            except TimeoutError:
+                continue
+            with client:
+                client.sendall(SECRET.encode())
+
+    servers = (tcp, by_path, abstract)
+    for server in (by_path, abstract):
+        server.listen(8)
+    threads = [threading.Thread(target=serve, args=(server,)) for server in servers]
+    for thread in threads:
+        thread.start()
+    yield tcp.getsockname()[1], path, name
+    stop.set()
+    for thread, server in zip(threads, servers, strict=True):
+        thread.join(5)
+        server.close()
+    Path(path).unlink()
+
+
+async def test_files_of_the_host_and_of_neighbours_stay_unread(scene: Scene) -> None:
+    """Even what everybody may read by its mode: the node's state, a neighbour's workspace, secrets of the system."""
+    neighbour = scene.neighbour.folder
+    node = scene.drill.folder
+    got = await scene.run(
+        attacks.read_files(
+            str(scene.secret), str(node), str(node / "pods"), str(neighbour), f"{neighbour}/workspace",
+            f"{neighbour}/workspace/mine", f"{neighbour}/facts.json", f"{neighbour}/tmp", "/etc/shadow", "/root/.ssh",
+            "/root/.bash_history", "/var/log/dpkg.log", "/var/lib", "/sys/kernel", "/sys/fs/cgroup", "/boot",
+            f"{scene.attacker.folder}/facts.json", str(scene.attacker.folder), "/.pods", "/.proc/1/environ",
+        )
+    )  # fmt: skip
+
+    leaked = [
+        line for line in got["got"] if not line.endswith(": []")
+    ]  # an empty folder tells nothing
+    assert leaked == []
+    assert len(got["held"]) > 10
+
+
+async def test_nothing_outside_of_the_workspace_can_be_written(scene: Scene) -> None:
+    """The root is read-only, or shut by Landlock."""
+    neighbour = scene.neighbour.folder
+    got = await scene.run(
+        attacks.write_outside(
+            "/", "/usr", "/usr/bin", "/usr/local/bin", "/etc", "/var", "/dev", "/home", "/root", "/opt", "/srv",
+            str(scene.drill.folder), f"{neighbour}/workspace", str(scene.attacker.folder), "/.pods", "/sys/fs/cgroup",
+        )
+    )  # fmt: skip
+
+    assert got["got"] == []
+
+
+async def test_other_processes_stay_unread(scene: Scene) -> None:
+    """Environment, memory, descriptors, roots of the node, the sidecars and the neighbour."""
+    pids = (
+        scene.pids if scene.isolation == "landlock" else scene.pids[:-1]
+    )  # its own pid 1 is the runner
+    got = await scene.run(attacks.look_at_processes(*pids))
+
+    assert got["got"] == []
+
+
+async def test_other_processes_stay_alive(scene: Scene) -> None:
+    """kill -9 by number, and kill -9 -1."""
+    got = await scene.run(attacks.signal_processes(*scene.pids[:-1]))
+
+    assert got["got"] == []
+    assert await scene.attacker.answers()
+
+
+async def test_other_processes_stay_untraced(scene: Scene) -> None:
+    """No ptrace, no writing through /proc."""
+    got = await scene.run(attacks.trace_processes(*scene.pids))
+
+    assert got["got"] == []
+
+
+async def test_the_hosts_servers_stay_out_of_reach(
+    scene: Scene, host_servers: tuple[int, str, str]
+) -> None:
+    """TCP on the host's loopback, Unix sockets by path and abstract, the metadata address, raw sockets."""
+    got = await scene.run(attacks.reach_network(*host_servers))
+
+    assert got["got"] == []
+    assert len(got["held"]) == 9
+
+
+async def test_loopback_is_the_sandboxs_own(scene: Scene) -> None:
+    """In a namespace a task may serve itself; under Landlock it has no sockets, but pairs, as asyncio needs them."""
+    code = (
+        "import socket, asyncio; asyncio.run(asyncio.sleep(0))\n"
+        "server = socket.create_server(('127.0.0.1', 8080))\n"
+        "client = socket.create_connection(('127.0.0.1', 8080)); print('connected')"
+    )
+    said = await scene.attacker.python(code)
+
+    assert said["exit_code"] == (0 if scene.isolation == "namespace" else 1), said
+    assert ("connected" in said["stdout"]) == (scene.isolation == "namespace")
+    if scene.isolation == "landlock":
+        assert "Address family not supported" in said["stderr"], said
+
+
+async def test_dangerous_system_calls_are_refused(scene: Scene) -> None:
+    """Mounts, namespaces, modules, tracing, io_uring, keys, devices."""
+    got = await scene.run(attacks.SYSTEM_CALLS)
+
+    assert got["got"] == []
+    assert len(got["held"]) == 27
+    allowed = ("EPERM", "ENOSYS", "EACCES")
+    assert [line for line in got["held"] if not line.endswith(allowed)] == []
+
+
+async def test_no_privilege_can_be_regained(scene: Scene) -> None:
+    """Neither by calls nor by running a program as root."""
+    got = await scene.run(attacks.PRIVILEGES)
+
+    assert got["got"] == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="making a setuid-root program needs root")
+async def test_a_setuid_program_gives_nothing(scene: Scene) -> None:
+    """A setuid-root copy of `id` in the workspace itself runs under the sandbox's own uid."""
+    program = scene.attacker.folder / "workspace" / "as-root"
+    shutil.copyfile(shutil.which("id") or "/usr/bin/id", program)
+    program.chmod(0o4755)
+    assert program.stat().st_mode & stat.S_ISUID
+
+    said = await scene.attacker.shell("./as-root -u")
+
+    assert said["stdout"].strip() == str(scene.attacker.sandbox["uid"])
+
+
+async def test_the_environment_holds_no_secret(scene: Scene) -> None:
+    """Neither the node's variables, nor the sidecar's credential."""
+    os.environ[HOST_VARIABLE] = SECRET
+    pod = await scene.drill.start(f"clean-{scene.isolation}", scene.isolation)
+    del os.environ[HOST_VARIABLE]
+
+    said = await pod.python("import os, json; print(json.dumps(dict(os.environ)))")
+
+    names = set(json.loads(said["stdout"]))
+    known = {
+        "HOME", "LANG", "LC_CTYPE", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "SHLVL", "TERM", "TMPDIR", "USER",
+        "WORKSPACE", "_",
+    }  # fmt: skip
+    assert {name for name in names - known if not name.startswith("PYTHON")} == set()
+    await scene.drill.end(pod)
+
+
+async def test_no_descriptor_is_left_open(scene: Scene) -> None:
+    """A program starts with 0, 1 and 2."""
+    code = (
+        "import fcntl\nfound = []\n"
+        "for fd in range(1024):\n"
+        "    try: fcntl.fcntl(fd, fcntl.F_GETFD); found.append(fd)\n"
+        "    except OSError: pass\n"
+        "print(found)"
+    )
+    said = await scene.attacker.python(code)
+
+    assert said["stdout"].strip() == "[0, 1, 2]"
+
+
+async def test_a_fork_bomb_stays_in_its_pod(scene: Scene) -> None:
+    """It meets the pod's own limit; the neighbour forks on; the pod's end is the bomb's end."""
+    pod = await scene.drill.start(f"bomb-{scene.isolation}", scene.isolation)
+
+    bombing = asyncio.ensure_future(pod.python(attacks.FORK_BOMB, timeout_s=20))
+    await asyncio.wait({bombing}, timeout=3)
+    assert await scene.neighbour.answers()
+    gone = await scene.drill.end(pod, within_s=15)
+    said = await bombing
+
+    assert gone.cause == "deleted"
+    if said.get("stdout"):
+        told = json.loads(said["stdout"].splitlines()[0])
+        assert told["why"] == "EAGAIN"
+        assert told["made"] <= LIMITS.pids
+    assert not Path(f"/proc/{pod.sandbox_pid}").exists()
+
+
+async def test_memory_ends_at_the_limit(scene: Scene) -> None:
+    """The greedy process is killed or told; its pod goes on."""
+    said = await scene.attacker.python(attacks.EAT_MEMORY, timeout_s=30)
+
+    eaten = [int(word) for word in said["stdout"].split()]
+    assert max(eaten, default=0) <= LIMITS.memory_mib, said
+    assert said.get("signal") == 9 or "MemoryError" in said["stderr"], said
+    assert await scene.attacker.answers()
+
+
+async def test_a_file_ends_at_the_limit(scene: Scene) -> None:
+    """One file never passes the disk limit; /tmp has a size of its own where it is one."""
+    folders = [scene.attacker.sandbox["inner_workspace"]]
+    if scene.isolation == "namespace":
+        folders.append("/tmp")
+    got = await scene.run(attacks.fill_disk(*folders))
+
+    assert got["got"] == []
+    assert await scene.attacker.answers()
+
+
+async def test_a_deep_tree_is_removed_with_its_pod(scene: Scene) -> None:
+    """Folders nested deeper than any path is long."""
+    pod = await scene.drill.start(f"deep-{scene.isolation}", scene.isolation)
+    code = "import os\nfor _ in range(3000):\n    os.mkdir('d' * 100); os.chdir('d' * 100)\nprint('deep')"
+    said = await pod.python(code, timeout_s=30)
+    assert said["stdout"] == "deep\n", said
+
+    await scene.drill.end(pod)
+    await scene.drill.machine.files.empty_trash()
+
+    assert not pod.folder.exists()
+    assert await until(lambda: not list((scene.drill.folder / "trash").iterdir()))
