@@ -32,7 +32,7 @@ from agent_sandbox.running import (
 from agent_sandbox.session import Session
 from shared import messages, subjects
 from shared.bus import Bus, BusOptions
-from shared.errors import InvalidMessage
+from shared.errors import InvalidMessage, NotFound
 from shared.ids import parse_name, parse_task_id
 from shared.messages import CancelAnswer, TaskResult
 from shared.task import Open, Task, encode_task
@@ -183,7 +183,10 @@ class Client:
             pool=pool,
             wait_s=task.deadline_s + RESULT_GRACE_S,
         )
-        return await start_task(self.bus, order, deadline_s=self.options.publish_s)
+        try:
+            return await start_task(self.bus, order, deadline_s=self.options.publish_s)
+        except NotFound as exc:
+            raise NotFound(f"no pool {pool!r}: nobody takes tasks for it") from exc
 
     # --- sessions --------------------------------------------------------------------------------------------------
 

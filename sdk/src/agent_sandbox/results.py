@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import msgspec
 
 from shared.errors import ServiceError
 from shared.messages import FileEntry, TaskResult
-
-Start = Literal["warm", "cold"]
 
 
 class TaskFailed(ServiceError):
@@ -38,8 +36,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from the caller's call to the first instruction of user code, as the caller saw it; None: not seen."""
     total_s: float = 0.0
     """Seconds from the caller's call to the result."""
-    start: Start | None = None
-    """Whether a waiting worker took it, or a pod had to be started; None: not known."""
 
     @property
     def ok(self) -> bool:
@@ -104,31 +100,24 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain data: the stored fields with the caller's times beside them."""
         fields: dict[str, Any] = msgspec.to_builtins(self.raw)
-        return fields | {"tti_s": self.tti_s, "total_s": self.total_s, "start": self.start}
+        return fields | {"tti_s": self.tti_s, "total_s": self.total_s}
 
 
 def describe(result: TaskResult) -> str:
     """Return one sentence that says how a task ended."""
-    how = {
+    how: dict[str, str] = {
         "exit_code": f"exit code {result.exit_code}",
         "signal": f"killed by signal {result.signal}",
-        "oom": "out of memory",
-        "timeout": "ran longer than its timeout",
-        "deadline": "not done within its deadline",
-        "sandbox_lost": "its sandbox ended",
-        "worker_lost": "its worker was lost",
-        "deaths": "its worker died again and again",
-        "unknown_session": "there is no such session",
-        "session_ended": "its session has ended",
         "requested": "on request",
-    }.get(result.reason or "", result.reason or "")
-    said = result.error.message if result.error else ""
-    details = ": ".join(part for part in (how, said) if part)
-    return f"task {result.task} {result.status}" + (f" ({details})" if details else "")
+    }
+    said = result.error.message if result.error else how.get(result.reason or "", result.reason)
+    return f"task {result.task} {result.status}" + (f": {said}" if said else "")
 
 
 EXIT_TIMEOUT = 124
 EXIT_SYSTEM = 125
+EXIT_NOT_EXECUTABLE = 126
+EXIT_NOT_FOUND = 127
 EXIT_OOM = 137
 EXIT_CANCELLED = 130
 SIGNAL_BASE = 128
@@ -137,8 +126,8 @@ SIGNAL_BASE = 128
 def exit_code_of(result: TaskResult) -> int:
     """Return the exit code with which a command line stands for this result.
 
-    The command's own; 128 + signal; 137 out of memory; 124 timeout or deadline; 130 cancelled; 125 the system's
-    fault or refusal.
+    The command's own; 128 + signal; 137 out of memory; 126 and 127 it can't be run or found, as in a shell; 124
+    timeout or deadline; 130 cancelled; 125 the system's fault or refusal.
     """
     match result.status:
         case "ok":
@@ -158,6 +147,9 @@ def exit_code_of(result: TaskResult) -> int:
             return SIGNAL_BASE + result.signal
         case "oom":
             return EXIT_OOM
+        case "exec" if result.error is not None:
+            found = result.error.code != "exec_not_found"
+            return EXIT_NOT_EXECUTABLE if found else EXIT_NOT_FOUND
         case "timeout" | "deadline":
             return EXIT_TIMEOUT
         case _:

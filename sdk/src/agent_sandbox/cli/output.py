@@ -14,6 +14,9 @@ from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 
+PLAIN_EVERY_S = 1.0
+"""Where no line can move, at most one line in so many seconds."""
+
 
 class Progress:
     """Says what is being waited for: one moving line on a terminal, plain lines elsewhere."""
@@ -24,6 +27,7 @@ class Progress:
         self._console = Console(stderr=True)
         self._status: Status | None = None
         self._began = time.monotonic()
+        self._next = 0.0
 
     def __enter__(self) -> Self:
         """Start the moving line."""
@@ -46,7 +50,8 @@ class Progress:
         """Say what is being waited for now."""
         if self._status:
             self._status.update(text)
-        elif not self._quiet:
+        elif not self._quiet and time.monotonic() > self._next:
+            self._next = time.monotonic() + PLAIN_EVERY_S
             click.echo(f"{time.monotonic() - self._began:5.1f} s  {text}", err=True)
 
 

@@ -95,6 +95,22 @@ def marked(mark: str) -> list[ProcessId]:
     return [process for process in found if process.is_alive()]
 
 
+def descendants(root: int) -> list[ProcessId]:
+    """Return all processes below `root`, by their parents."""
+    children: dict[int, list[ProcessId]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (fields := _stat(int(entry.name))):
+            process = ProcessId(int(entry.name), int(fields[19]))
+            children.setdefault(int(fields[1]), []).append(process)
+    found: list[ProcessId] = []
+    queue = [root]
+    while queue:
+        below = children.get(queue.pop(), [])
+        found += below
+        queue += [process.pid for process in below]
+    return found
+
+
 def wait_gone(processes: Iterable[ProcessId], timeout_s: float) -> list[ProcessId]:
     """Wait until the processes are gone, at most `timeout_s` seconds; return those that are still there."""
     left = [process for process in processes if process.is_alive()]

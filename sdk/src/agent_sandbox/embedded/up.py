@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +16,14 @@ import msgspec
 from agent_sandbox.embedded.__main__ import DRAIN_S, EXIT_IN_USE
 from agent_sandbox.embedded.child import last_lines, last_words, trim_log
 from agent_sandbox.embedded.folder import MARK_VARIABLE, ClusterFile, Folder, translating
-from agent_sandbox.embedded.procs import ProcessId, end, identify, marked, wait_gone
+from agent_sandbox.embedded.procs import (
+    ProcessId,
+    descendants,
+    end,
+    identify,
+    marked,
+    wait_gone,
+)
 from agent_sandbox.embedded.programs import inherited
 from agent_sandbox.embedded.table import Table, read_table
 from agent_sandbox.embedded.wishes import Wishes, digest, keep
@@ -87,32 +94,38 @@ def down(folder: Folder, *, say: Say) -> bool:
     cluster = folder.read()
     table = read_table(folder)
     supervisor = table.supervisor if table is not None and table.is_live() else None
-    ran = False
-    if supervisor is not None:
-        ran = supervisor.send(signal.SIGTERM)
-        say("stopping")
-        if wait_gone([supervisor], DRAIN_S + GRACE_S):
-            say("the supervisor does not end: killing it")
-            end([supervisor], grace_s=0, kill_s=KILL_S)
-    return clean_up_after_crash(folder, cluster) or ran
+    if supervisor is None:
+        return clean_up_after_crash(folder, cluster)
+    # User code has no mark, and may have made itself nobody's child by the time that we look again.
+    below = descendants(supervisor.pid)
+    say("stopping")
+    supervisor.send(signal.SIGTERM)
+    if wait_gone([supervisor], DRAIN_S + GRACE_S):
+        say("the supervisor does not end: killing it")
+        below += descendants(supervisor.pid)
+        end([supervisor], grace_s=0, kill_s=KILL_S)
+    clean_up_after_crash(folder, cluster, also=below)
+    return True
 
 
-def clean_up_after_crash(folder: Folder, cluster: ClusterFile) -> bool:
-    """End what an earlier supervisor left: what its table names, and what bears the cluster's mark.
+def clean_up_after_crash(
+    folder: Folder, cluster: ClusterFile, *, also: Iterable[ProcessId] = ()
+) -> bool:
+    """End what a supervisor left: what its table names, what bears the cluster's mark, and all below those.
 
     Raises:
         Forbidden: something of another user's is left (named).
         Unavailable: something would not end (named).
     """
-    table = read_table(folder)
-    named = [process for process in (table.processes() if table else []) if process.is_alive()]
-    found = {process.pid: process for process in [*named, *marked(cluster.mark)]}
-    left = end(found.values(), grace_s=GRACE_S, kill_s=KILL_S)
-    # What died may have had children of its own with the mark, that only now are nobody's.
-    late = end(marked(cluster.mark), grace_s=0, kill_s=KILL_S)
-    if left or late:
-        pids = ", ".join(str(process.pid) for process in {*left, *late})
-        if any(_owner(process) not in (os.geteuid(), None) for process in {*left, *late}):
+    found = set(also) | set(running_processes(folder))
+    found |= {below for process in list(found) for below in descendants(process.pid)}
+    found = {process for process in found if process.is_alive()}
+    left = end(found, grace_s=GRACE_S, kill_s=KILL_S)
+    # What died may have started something meanwhile.
+    left += end(marked(cluster.mark), grace_s=0, kill_s=KILL_S)
+    if left:
+        pids = ", ".join(str(process.pid) for process in left)
+        if any(_owner(process) not in (os.geteuid(), None) for process in left):
             raise Forbidden(f"processes of another user are left: {pids}")
         raise Unavailable(f"processes that would not end: {pids}")
     return bool(found)

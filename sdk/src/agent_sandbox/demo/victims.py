@@ -1,0 +1,60 @@
+"""Finding the process of a worker from outside: by its connection, as the servers and the kernel see it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent_sandbox.embedded.folder import Folder
+from agent_sandbox.embedded.procs import ProcessId, descendants, identify
+from shared.cluster import monitor, open_layout
+
+_ESTABLISHED = "01"
+
+
+def find_worker(folder: Folder, worker: str, supervisor_pid: int) -> ProcessId | None:
+    """Return the process that holds a worker's connection to the servers, or None where there is none.
+
+    Args:
+        folder: the cluster's.
+        worker: the worker's name, which is its connection's.
+        supervisor_pid: all workers are below it.
+    """
+    ports = {
+        port
+        for server in open_layout(folder.servers).file.ports
+        for port in _ports_of(server.monitor, worker)
+    }
+    sockets = _sockets_from(ports)
+    for process in descendants(supervisor_pid):
+        if sockets & _open_sockets(process.pid):
+            return identify(process.pid)
+    return None
+
+
+def _ports_of(monitor_port: int, name: str) -> set[int]:
+    """Return the ports from which connections of that name come."""
+    answer = monitor.ask(monitor_port, "/connz?limit=4096") or {}
+    return {
+        connection["port"]
+        for connection in answer.get("connections") or []
+        if connection.get("name") == name
+    }
+
+
+def _sockets_from(ports: set[int]) -> set[str]:
+    """Return the inodes of the sockets that are connected from these local ports."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    rows = [line.split() for line in lines]
+    return {
+        row[9]
+        for row in rows
+        if row[3] == _ESTABLISHED and int(row[1].rpartition(":")[2], 16) in ports
+    }
+
+
+def _open_sockets(pid: int) -> set[str]:
+    try:
+        links = [str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:  # gone, or another user's
+        return set()
+    return {link[len("socket:[") : -1] for link in links if link.startswith("socket:[")}
