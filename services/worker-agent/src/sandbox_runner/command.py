@@ -120,6 +120,10 @@ def _start_error(path: str, error: OSError) -> StartError:
             errno.EACCES | errno.EPERM | errno.ENOEXEC | errno.EISDIR | errno.ELOOP | errno.ETXTBSY
         ):
             return StartError("exec_not_executable", f"{path}: {reason}")
+        case errno.EINVAL:
+            return StartError(
+                "exec_invalid", f"{path}: an argument or a variable can't be passed on"
+            )
         case errno.E2BIG:
             return StartError("exec_too_long", f"{path}: arguments and environment are too long")
         case _:

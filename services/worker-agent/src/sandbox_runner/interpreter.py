@@ -10,6 +10,7 @@ import socket
 import struct
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
 from sandbox_runner import kernel, notebook, protocol
@@ -80,8 +81,9 @@ class Interpreter:
         self._running = True
         return fresh
 
-    def drain(self) -> None:
-        """Takes in what the child has still said; called before `died`."""
+    def reaped(self) -> None:
+        """The child is gone: its number means nothing any more. Takes in what it has still said; `died` comes next."""
+        self.pid = None
         if self._control is not None:
             self._control.read_now()
 
@@ -94,7 +96,6 @@ class Interpreter:
         Returns:
             The pipes of a task that had been given out but not begun; they are the caller's now.
         """
-        self.pid = None
         self._why_fresh = f"generation {self.generation} of the interpreter {why}"
         if self._control is not None:
             self._control.close()
@@ -181,7 +182,10 @@ class Interpreter:
 
     def _kill(self) -> None:
         if self.pid is not None:
-            os.kill(self.pid, signal.SIGKILL)
+            with suppress(
+                ProcessLookupError
+            ):  # a zombie is still there: this is for kernels that differ
+                os.kill(self.pid, signal.SIGKILL)
 
     def _close_outputs(self) -> None:
         for fd in self._outputs or ():

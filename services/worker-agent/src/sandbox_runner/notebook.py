@@ -111,16 +111,23 @@ class Notebook:
             self._flush()
             if os.getpid() != self._pid:
                 return code  # a copy that user code forked and let run on: it has no say here
-            os.dup2(self._fds.nothing, 1)  # threads that print between tasks print to nobody
-            os.dup2(self._fds.nothing, 2)
-            if not self._tell(ENDED, struct.pack(">B", code)):
-                return code
+            if not self._rest() or not self._tell(ENDED, struct.pack(">B", code)):
+                return code  # user code has closed our descriptors: the runner takes this process's end for the task's
             received = self._receive()
             if received is None:
                 return 0
             fields = json.loads(received)
             order = Order(fields["code"], fields.get("env") or {}, fields.get("cwd"))
             self._new_outputs()
+
+    def _rest(self) -> bool:
+        """Lets threads that print between tasks print to nobody."""
+        try:
+            os.dup2(self._fds.nothing, 1)
+            os.dup2(self._fds.nothing, 2)
+        except OSError:
+            return False
+        return True
 
     def _tell(self, kind: int, payload: bytes) -> bool:
         """Writes to the runner, unless user code has closed the socket and the number means something else now."""

@@ -189,31 +189,25 @@ class Tasks:
         self._process_ended()
 
     def _interpreter_ended(self, status: int) -> None:
-        self._interpreter.drain()
+        mine = self._group == self._interpreter.pid
+        self._interpreter.reaped()
+        running = self._exit if self._exit is not None and mine and not self._exit.known else None
         exit_code, number = processes.outcome(status)
-        running = self._exit if self._exit is not None and not self._exit.known else None
         how = (
             f"exited with code {exit_code}"
             if number is None
             else f"was killed by {_signal_name(number)}"
         )
-        when = (
-            f"in task {running.task}"
-            if running is not None and self._group == self._interpreter.pid
-            else "between tasks"
-        )
-        group = self._interpreter.pid
-        outputs = self._interpreter.died(f"{how} {when}")
-        if running is not None and self._group == group:
-            running.exit_code, running.signal = exit_code, number
-            if not running.started:
-                self._failed(
-                    "exec_interpreter_lost", f"the interpreter {how} before it could begin"
-                )
-            else:
-                self._process_ended()
-        for fd in outputs or ():
+        when = f"in task {running.task}" if running is not None else "between tasks"
+        for fd in self._interpreter.died(f"{how} {when}") or ():
             os.close(fd)
+        if running is None:
+            return
+        if not running.started:
+            self._failed("exec_interpreter_lost", f"the interpreter {how} before it could begin")
+        else:
+            running.exit_code, running.signal = exit_code, number
+            self._process_ended()
 
 
 def _signal_name(number: int) -> str:

@@ -67,6 +67,7 @@ class _Running:
         self.flow = flow
         self.started_ns: int | None = None
         self.exit: Exit | None = None
+        self.stopping = False
         self.timer: asyncio.TimerHandle | None = None
 
     def arm(self, delay_s: float, call: Callable[[], None]) -> None:
@@ -172,6 +173,7 @@ class RunnerChannel:
         running = self._running
         if running is None or self._wire.failure is not None:
             return
+        running.stopping = True
         if grace_s > 0:
             self.signal(signal.SIGINT)
             running.arm(grace_s, lambda: self.stop(0.0))
@@ -265,7 +267,7 @@ class RunnerChannel:
             started = messages.started.decode(payload)
             if started.task != running.task or running.started_ns is not None:
                 raise ProtocolViolation("STARTED for another task, or again")
-            if running.timer is not None and running.started_ns is None:
+            if not running.stopping:
                 running.disarm()
             running.started_ns = started.at_ns
             running.flow.put(kind, b"")

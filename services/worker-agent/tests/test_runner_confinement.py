@@ -1,0 +1,203 @@
+"""What user code can do to its runner (nothing), and the runner to user code (everything)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from worker_agent.adapters.runner import RunnerChannel
+
+
+async def growth(paths: list[Path]) -> list[int]:
+    """Return by how much each file grows in a moment."""
+    before = [path.stat().st_size for path in paths]
+    await asyncio.sleep(0.15)
+    return [path.stat().st_size - size for path, size in zip(paths, before, strict=True)]
+
+
+def pids_of(*arguments: str) -> list[int]:
+    """Ask pgrep."""
+    found = subprocess.run(["pgrep", *arguments], capture_output=True, check=False, timeout=10)
+    return [int(pid) for pid in found.stdout.split()]
+
+
+def open_to_others(path: Path) -> None:
+    """Let other users through to a directory, as far as it is ours."""
+    path.chmod(0o777)
+    for parent in path.parents:
+        if parent.owner() == path.owner() and parent not in (Path("/"), Path("/tmp")):
+            parent.chmod(parent.stat().st_mode | 0o011)
+
+
+@pytest.mark.usefixtures("signal_scopes")
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "kill -9 -1",
+        "kill -9 $PPID",
+        "kill -STOP $PPID",
+        "kill -TERM $PPID",
+        "kill -INT $PPID; kill -HUP $PPID; kill -USR1 $PPID; kill -SEGV $PPID",
+        "kill -9 0",
+        "setsid sh -c 'kill -9 -1'",
+    ],
+)
+async def test_no_signal_of_user_code_harms_the_runner(any_runner: Any, attack: str) -> None:
+    """From a command and from the interpreter; the next task runs."""
+    await any_runner.shell(attack)
+    assert (await any_runner.shell("echo fine")).stdout == b"fine\n"
+
+    pointed = attack.replace("$PPID", "%d")
+    await any_runner.python(
+        f"import os; attack = {pointed!r}; os.system(attack.replace('%d', str(os.getppid())))"
+    )
+    assert (await any_runner.shell("echo fine")).stdout == b"fine\n"
+
+
+@pytest.mark.parametrize("call", ["os.kill(os.getppid(), 9)", "os.kill(-1, 9)", "os.killpg(0, 15)"])
+@pytest.mark.usefixtures("signal_scopes")
+async def test_no_signal_of_the_interpreters_own_harms_the_runner(
+    any_runner: Any, call: str
+) -> None:
+    """The interpreter was forked from the runner, and yet it can't reach it."""
+    await any_runner.python(f"import os; {call}")
+
+    assert (await any_runner.python("'fine'")).stdout == b"'fine'\n"
+
+
+@pytest.mark.parametrize("file", ["mem", "environ", "fd/0", "maps"])
+async def test_the_runners_memory_is_shut(
+    start: Any, as_pid_1: list[str], tmp_path: Path, file: str
+) -> None:
+    """A process of the same uid can't read it; shown without root's rights, which no sandbox has."""
+    if os.geteuid() != 0:
+        pytest.skip("taking on another uid needs root")
+    open_to_others(tmp_path)
+    kit = start(*as_pid_1, "setpriv", "--reuid=12345", "--regid=12345", "--clear-groups")
+    kit.workspace.chmod(0o777)
+    await kit.connect()
+
+    outcome = await kit.shell(
+        f"cat /proc/1/{file} >/dev/null; cat /proc/self/{file} > /dev/null; id -u"
+    )
+
+    assert b"Permission denied" in outcome.stderr
+    assert outcome.stdout == b"12345\n"
+    await kit.channel.close()
+
+
+async def test_frozen_processes_stand_still_and_go_on_when_thawed(any_runner: Any) -> None:
+    """All of them: the task's, those in sessions of their own, those of ended tasks, the interpreter."""
+    loop = "while :; do echo x >> {0}; sleep 0.01; done"
+    await any_runner.shell(
+        f"setsid sh -c '{loop.format('one')}' & ({loop.format('two')}) & sleep 0.1"
+    )
+    await any_runner.python(
+        "import threading, time\n"
+        "def write():\n    while True:\n        open('three', 'a').write('x'); time.sleep(0.01)\n"
+        "threading.Thread(target=write, daemon=True).start(); time.sleep(0.1)"
+    )
+    running = asyncio.create_task(any_runner.shell(loop.format("four")))
+    await asyncio.sleep(0.3)
+    files = [any_runner.workspace / name for name in ("one", "two", "three", "four")]
+
+    assert all(await growth(files))
+    await any_runner.channel.freeze()
+    assert await growth(files) == [0, 0, 0, 0]
+    await any_runner.channel.thaw()
+    assert all(await growth(files))
+
+    any_runner.channel.stop(0)
+    assert (await running).exit.signal == signal.SIGKILL
+
+
+async def test_a_frozen_task_can_be_killed(any_runner: Any) -> None:
+    """Giving up does not need a thaw."""
+    running = asyncio.create_task(any_runner.shell("sleep 60"))
+    await asyncio.sleep(0.2)
+    await any_runner.channel.freeze()
+    any_runner.channel.stop(0)
+
+    assert (await running).exit.signal == signal.SIGKILL
+    await any_runner.channel.thaw()
+
+
+@pytest.mark.parametrize("way", ["BYE", "the channel closes", "SIGTERM"])
+async def test_the_end_of_the_runner_is_the_end_of_all_below_it(any_runner: Any, way: str) -> None:
+    """However it ends; also for processes in sessions of their own, and stopped ones."""
+    await any_runner.shell(
+        "setsid sleep 4711 & (sleep 4711 &) ; sleep 4711 & sleep 0.1; kill -STOP $!"
+    )
+    await any_runner.python("import subprocess; p = subprocess.Popen(['sleep', '4711'])")
+    pids = pids_of("-f", "^sleep 4711$")
+    assert len(pids) == 4
+
+    if way == "BYE":
+        await any_runner.channel.close()
+    elif way == "SIGTERM":
+        children = pids_of("-P", str(any_runner.process.pid))
+        unshared = "unshare" in any_runner.process.args
+        os.kill(children[0] if unshared else any_runner.process.pid, signal.SIGTERM)
+        await asyncio.wait_for(any_runner.channel.wait_lost(), 10)
+    else:
+        any_runner.channel._wire._transport.abort()  # no orderly word: as when the sidecar dies
+
+    assert await asyncio.to_thread(any_runner.process.wait, 10) == 0
+    assert pids_of("-f", "^sleep 4711$") == []
+
+
+async def test_a_runner_can_come_to_its_sidecar_by_a_socket_path(tmp_path: Path) -> None:
+    """Where sidecar and sandbox are two containers that share a volume; the sidecar may be late."""
+    path = tmp_path / "channel"
+    process = subprocess.Popen(  # noqa: ASYNC220 - does not block
+        [
+            sys.executable,
+            "-m",
+            "sandbox_runner",
+            "--connect",
+            str(path),
+            "--workspace",
+            str(tmp_path),
+        ]
+    )
+    await asyncio.sleep(0.2)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        server.setblocking(False)
+        accepted, _ = await asyncio.wait_for(asyncio.get_running_loop().sock_accept(server), 10)
+    channel = await RunnerChannel.open(accepted.detach())
+
+    assert channel.hello.python == sys.version.split()[0]
+    await channel.close()
+    assert await asyncio.to_thread(process.wait, 10) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--fd", "5"],
+        ["--workspace", "."],
+        ["--fd", "1", "--connect", "x", "--workspace", "."],
+        ["--help"],
+    ],
+)
+def test_wrong_arguments_are_told_how_it_is_started(arguments: list[str]) -> None:
+    """Exit code 1 and one line."""
+    run = subprocess.run(
+        [sys.executable, "-m", "sandbox_runner", *arguments],
+        capture_output=True,
+        check=False,
+        timeout=20,
+    )
+
+    assert (run.returncode, run.stderr.startswith(b"usage: ")) == (1, True)

@@ -1,0 +1,366 @@
+"""The interpreter that lives on from task to task, forked by a real runner."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FIRST = "no interpreter was running in this sandbox yet"
+
+
+def open_descriptors(pid: int) -> int:
+    """Count the descriptors of a process."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+async def test_variables_functions_and_imports_live_on(any_runner: Any) -> None:
+    """As in a notebook."""
+    await any_runner.python("import math\nx = 20\ndef double(n):\n    return 2 * n")
+    outcome = await any_runner.python("double(x) + int(math.sqrt(4))")
+
+    assert (outcome.stdout, outcome.exit.exit_code) == (b"42\n", 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ("1 + 1", b"2\n"),
+        ("1 + 1;", b""),
+        ("None", b""),
+        ("x = 5", b""),
+        ("'a'\n'b'", b"'b'\n"),
+        ("for i in range(2): i", b""),
+        ("print('p')\n'é\\ud800'", b"p\n'\xc3\xa9\\ud800'\n"),
+        ("", b""),
+        ("# only a comment", b""),
+    ],
+)
+async def test_the_last_expression_is_shown(runner: Any, code: str, shown: bytes) -> None:
+    """Like a notebook cell: its repr, if it isn't None, and not after a semicolon."""
+    outcome = await runner.python(code)
+
+    assert (outcome.stdout, outcome.stderr, outcome.exit.exit_code) == (shown, b"", 0)
+
+
+async def test_a_traceback_shows_source_lines_and_none_of_our_frames(runner: Any) -> None:
+    """The user sees their own code, also of a function from an earlier task."""
+    await runner.python("def divide(a, b):\n    return a / b")
+    outcome = await runner.python(
+        "x = 1\ntry:\n    divide(x, 0)\nexcept ZeroDivisionError as error:\n    raise KeyError('k') from error"
+    )
+
+    text = outcome.stderr.decode()
+    assert outcome.exit.exit_code == 1
+    assert "    return a / b" in text
+    assert "    divide(x, 0)" in text
+    assert "KeyError: 'k'" in text
+    assert "direct cause" in text
+    assert "sandbox_runner" not in text
+    assert [line.split(", ")[0] for line in text.splitlines() if line.startswith("  File")] == [
+        '  File "<task 2>"',
+        '  File "<task 1>"',
+        '  File "<task 2>"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("x = = 1", "SyntaxError"),
+        ("x\0y", "null bytes"),
+        ("(" * 500 + ")" * 500, "too many nested parentheses"),
+        ("def f(): return f()\nf()", "RecursionError"),
+        ("class E(Exception):\n    def __str__(self): raise ValueError\nraise E", "E"),
+        ("raise ExceptionGroup('g', [ValueError('inner')])", "ValueError: inner"),
+        ("input()", "EOFError"),
+        ("import sys; sys.exit('told')", "told"),
+    ],
+)
+async def test_an_error_ends_the_task_with_1_and_leaves_the_interpreter_alive(
+    runner: Any, code: str, words: str
+) -> None:
+    """Whatever goes wrong in user code is shown on stderr; variables survive."""
+    await runner.python("kept = 1")
+    outcome = await runner.python(code)
+
+    assert outcome.exit.exit_code == 1
+    assert words in outcome.stderr.decode()
+    assert (await runner.python("kept")).stdout == b"1\n"
+
+
+@pytest.mark.parametrize(
+    ("argument", "code"), [("", 0), ("0", 0), ("3", 3), ("256 + 7", 7), ("-1", 255), ("None", 0)]
+)
+async def test_sys_exit_gives_its_code(runner: Any, argument: str, code: int) -> None:
+    """As the operating system would count it; the interpreter lives on."""
+    outcome = await runner.python(f"import sys\nkept = 1\nsys.exit({argument})")
+
+    assert (outcome.exit.exit_code, outcome.stderr) == (code, b"")
+    assert (await runner.python("kept")).stdout == b"1\n"
+
+
+async def test_every_way_to_write_arrives_in_order_and_before_the_end(runner: Any) -> None:
+    """Python's streams, the descriptor, child processes, C's stdio; without a flush by the user."""
+    outcome = await runner.python(
+        "import ctypes, os, sys, subprocess\n"
+        "print('print', end=' ', flush=True)\n"
+        "os.write(1, b'write ')\n"
+        "subprocess.run(['echo', '-n', 'child '])\n"
+        "os.system('printf shell\\ ')\n"
+        "sys.stdout.buffer.write(b'\\xff ')\n"
+        "sys.stdout.flush()\n"
+        "ctypes.CDLL(None).puts(b'stdio')\n"
+        "print('unflushed', end='')\n"
+        "print('error', file=sys.stderr, end='')"
+    )
+
+    assert outcome.stdout.startswith(b"print write child shell \xff ")
+    assert outcome.stdout.split()[5:] == [b"unflushedstdio"]
+    assert outcome.stderr == b"error"
+
+
+async def test_started_comes_right_before_the_first_instruction(runner: Any) -> None:
+    """The time it carries is that of the fork, not of the compilation."""
+    for _ in range(2):
+        outcome = await runner.python("import time\ntime.time_ns()")
+        gap_ns = int(outcome.stdout) - outcome.started_ns[0]
+        assert 0 <= gap_ns < 0.5e9
+
+
+async def test_an_interrupt_reaches_the_code_and_its_children(any_runner: Any) -> None:
+    """SIGINT gives KeyboardInterrupt, also while a child process is waited for; the interpreter lives on."""
+    for code in (
+        "import time; kept = 1; print('up'); time.sleep(60)",
+        "import os; print('up'); os.system('sleep 60'); 1/0",
+    ):
+        running = asyncio.create_task(any_runner.python(code))
+        await asyncio.sleep(0.4)
+        any_runner.channel.stop(10)
+        outcome = await running
+        assert (outcome.exit.exit_code, outcome.exit.signal, outcome.stdout) == (1, None, b"up\n")
+
+    assert (await any_runner.python("kept")).stdout == b"1\n"
+
+
+async def test_code_that_swallows_interrupts_is_killed_and_the_next_interpreter_says_so(
+    runner: Any,
+) -> None:
+    """The grace ends; the state is lost and the user told why."""
+    swallow = (
+        "import time\nwhile True:\n    try: time.sleep(60)\n    except KeyboardInterrupt: pass"
+    )
+    running = asyncio.create_task(runner.python(swallow))
+    await asyncio.sleep(0.4)
+    runner.channel.stop(0.3)
+    killed = (await running).exit
+    after = (await runner.python("'time' in dir()")).exit
+
+    assert (killed.exit_code, killed.signal, killed.interpreter.generation) == (None, 9, 1)
+    assert after.interpreter.generation == 2
+    assert (
+        after.interpreter.fresh
+        == "generation 1 of the interpreter was killed by signal 9 (SIGKILL) in task t1"
+    )
+
+
+async def test_an_interrupt_between_tasks_is_for_nobody(runner: Any) -> None:
+    """A stop that crosses the end of its task does not hit the next one."""
+    await runner.python("import os, signal; pid = os.getpid()")
+    await runner.shell("true")
+    for _ in range(20):
+        await runner.python("x = 1")
+        runner.channel.stop(5)
+    outcome = await runner.python("import time; time.sleep(0.1); 'fine'")
+
+    assert (outcome.stdout, outcome.exit.exit_code) == (b"'fine'\n", 0)
+
+
+async def test_handlers_of_the_users_live_on(runner: Any) -> None:
+    """A SIGINT handler set in one task works in the next."""
+    await runner.python(
+        "import signal, time\nsignal.signal(signal.SIGINT, lambda *_: print('mine'))"
+    )
+    running = asyncio.create_task(runner.python("print('up')\ntime.sleep(0.6)\nprint('slept')"))
+    await asyncio.sleep(0.3)
+    runner.channel.signal(signal.SIGINT)
+
+    assert (await running).stdout == b"up\nmine\nslept\n"
+
+
+@pytest.mark.parametrize(
+    ("death", "exit_code", "number", "how"),
+    [
+        ("os._exit(9)", 9, None, "exited with code 9"),
+        ("os.kill(os.getpid(), 9)", None, 9, "was killed by signal 9 (SIGKILL)"),
+        ("import ctypes; ctypes.string_at(0)", None, 11, "was killed by signal 11 (SIGSEGV)"),
+        ("os.abort()", None, 6, "was killed by signal 6 (SIGABRT)"),
+    ],
+)
+async def test_a_dead_interpreter_is_that_tasks_end_and_the_next_is_fresh(
+    any_runner: Any, death: str, exit_code: int | None, number: int | None, how: str
+) -> None:
+    """Output before the death arrives; the next task starts from nothing and is told why."""
+    first = await any_runner.python("1")
+    dead = await any_runner.python(f"import os\nos.write(1, b'last words')\n{death}")
+    fresh = await any_runner.python("'os' in dir()")
+
+    assert (first.exit.interpreter.generation, first.exit.interpreter.fresh) == (1, FIRST)
+    assert (dead.exit.exit_code, dead.exit.signal, dead.stdout) == (
+        exit_code,
+        number,
+        b"last words",
+    )
+    assert (dead.exit.interpreter.generation, dead.exit.interpreter.fresh) == (1, None)
+    assert fresh.stdout == b"False\n"
+    assert fresh.exit.interpreter.generation == 2
+    assert fresh.exit.interpreter.fresh == f"generation 1 of the interpreter {how} in task t2"
+
+
+async def test_an_interpreter_that_dies_between_tasks_is_replaced(runner: Any) -> None:
+    """A thread of the user's ends it while no task runs."""
+    await runner.python("import os, threading; threading.Timer(0.2, os._exit, [4]).start()")
+    await asyncio.sleep(0.5)
+    fresh = await runner.python("1")
+
+    assert (fresh.exit.exit_code, fresh.stdout) == (0, b"1\n")
+    assert (
+        fresh.exit.interpreter.fresh
+        == "generation 1 of the interpreter exited with code 4 between tasks"
+    )
+
+
+@pytest.mark.parametrize("first", ["kept = 1", "kept = 1; import os; os.closerange(0, 3)"])
+async def test_code_that_closes_all_descriptors_ends_orderly(runner: Any, first: str) -> None:
+    """Neither the runner nor the result suffers; the interpreter, cut off, is replaced."""
+    await runner.python(first)
+    closer = await runner.python("import os\nprint('before', flush=True)\nos.closerange(0, 1024)")
+    after = await runner.python("print('after')")
+
+    assert (closer.exit.exit_code, closer.stdout) == (0, b"before\n")
+    assert (after.exit.exit_code, after.stdout) == (0, b"after\n")
+    assert after.exit.interpreter.generation == 2
+
+
+async def test_code_that_reuses_our_descriptors_number_gets_nothing_of_ours_in_its_file(
+    runner: Any,
+) -> None:
+    """After closing everything, user code may hold a file where our socket was."""
+    await runner.python(
+        "import os\nos.closerange(3, 1024)\n"
+        "file = os.open('mine', os.O_CREAT | os.O_WRONLY)\n"
+        "for number in range(90, 120): os.dup2(file, number)"
+    )
+
+    assert (runner.workspace / "mine").read_bytes() == b""
+
+
+async def test_a_fork_that_runs_on_has_no_say(any_runner: Any) -> None:
+    """User code may fork and let both copies come to the end of the task."""
+    outcome = await any_runner.python(
+        "import os\npid = os.fork()\nprint('parent' if pid else 'child', flush=True)\nif pid: os.waitpid(pid, 0)"
+    )
+
+    assert sorted(outcome.stdout.split()) == [b"child", b"parent"]
+    assert outcome.exit.exit_code == 0
+    assert (await any_runner.python("pid > 0")).stdout == b"True\n"
+
+
+async def test_a_child_process_that_lives_on_stays_out_of_later_output(runner: Any) -> None:
+    """Each task has pipes of its own, also in the same interpreter."""
+    writer = "import subprocess; child = subprocess.Popen('while :; do echo noise; sleep 0.01; done', shell=True)"
+    await runner.python(writer)
+    later = [(await runner.python("import time; time.sleep(0.1); 'mine'")).stdout for _ in range(3)]
+
+    assert later == [b"'mine'\n"] * 3
+    assert (await runner.python("child.poll() is None, child.kill()")).stdout == b"(True, None)\n"
+
+
+async def test_a_thread_that_prints_between_tasks_prints_to_nobody(runner: Any) -> None:
+    """What comes after EXIT is in no task's output."""
+    await runner.python("import threading, time; threading.Timer(0.2, print, ['late']).start()")
+    await asyncio.sleep(0.5)
+
+    assert (await runner.python("'next'")).stdout == b"'next'\n"
+
+
+async def test_a_tasks_environment_is_its_own(runner: Any) -> None:
+    """What came with a task goes with it; what code itself has set stays."""
+    during = await runner.python(
+        "import os\nos.environ['MINE'] = '1'\nos.environ['TOKEN']", env={"TOKEN": "t"}
+    )
+    after = await runner.python(
+        "os.environ.get('TOKEN'), os.environ.get('MINE'), os.environ['HOME']"
+    )
+    names = await runner.python("sorted(os.environ)")
+
+    assert during.stdout == b"'t'\n"
+    assert after.stdout.decode() == f"(None, '1', '{runner.workspace}')\n"
+    assert "SECRET" not in names.stdout.decode()
+
+
+async def test_streams_that_user_code_breaks_are_whole_in_the_next_task(runner: Any) -> None:
+    """Closing or replacing them costs that task's own output at most."""
+    for line in ("import sys; sys.stdout.close()", "sys.stdout = None", "sys.stderr = 5", "quit()"):
+        await runner.python(line)
+    outcome = await runner.python(
+        "sys.stdout = sys.__stdout__; sys.stderr = sys.__stderr__; print('whole')"
+    )
+
+    assert (outcome.stdout, outcome.exit.exit_code) == (b"whole\n", 0)
+
+
+async def test_modules_in_the_workspace_can_be_imported_and_objects_pickled(runner: Any) -> None:
+    """The working directory is on the path, and classes belong to `__main__`."""
+    (runner.workspace / "helper.py").write_text("value = 7\n")
+    outcome = await runner.python(
+        "import helper, pickle\nclass Thing: pass\n"
+        "isinstance(pickle.loads(pickle.dumps(Thing())), Thing), helper.value, __name__"
+    )
+
+    assert outcome.stdout == b"(True, 7, '__main__')\n"
+
+
+async def test_processes_by_multiprocessing_work(runner: Any) -> None:
+    """Forked workers end by themselves and report to their parent only."""
+    outcome = await runner.python(
+        "from multiprocessing import get_context\n"
+        "def square(n): return n * n\n"
+        "with get_context('fork').Pool(2) as pool: print(pool.map(square, range(4)))"
+    )
+
+    assert (outcome.stdout, outcome.exit.exit_code) == (b"[0, 1, 4, 9]\n", 0)
+
+
+async def test_many_tasks_leak_no_descriptors(runner: Any) -> None:
+    """Neither in the runner nor in the interpreter."""
+    count = "import os; len(os.listdir('/proc/self/fd'))"
+    before = (await runner.python(count)).stdout
+    ours = open_descriptors(runner.process.pid)
+    for _ in range(50):
+        await runner.python("1")
+        await runner.shell("true")
+
+    assert (await runner.python(count)).stdout == before
+    assert open_descriptors(runner.process.pid) == ours
+
+
+async def test_a_megabyte_of_code_runs_in_a_living_interpreter(runner: Any) -> None:
+    """A frame that is larger than the socket's buffer passes."""
+    await runner.python("x = 0")
+    code = "x = '" + "a" * 900_000 + "'\nlen(x)"
+
+    assert (await runner.python(code)).stdout == b"900000\n"
+
+
+async def test_two_tasks_in_a_row_need_no_fork_between(runner: Any) -> None:
+    """The same process serves them; the times are those of the tasks."""
+    first = await runner.python("import os; os.getpid()")
+    second = await runner.python("os.getpid()")
+
+    assert first.stdout == second.stdout
+    assert first.started_ns[0] < second.started_ns[0] < time.time_ns()
