@@ -164,6 +164,7 @@ class Manager:
         """Events were missed while there was no connection."""
         self.world.detector.restart(time.monotonic())
         self._learner.wanted.set()
+        self._sweeper.survey_soon()
 
 
 async def keep_beating(voice: Voice, me: str) -> None:

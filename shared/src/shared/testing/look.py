@@ -93,4 +93,5 @@ class Look:
     async def send(self, session: str, task: str, body: bytes = b"{}") -> int:
         """Put a task into a session's inbox; return its stream sequence."""
         subject = subjects.inbox(self.tenant, session, task)
-        return (await self.bus.publish_acked(subject, body, message_id=task)).seq
+        ack = await self.bus.publish_acked(subject, body, message_id=f"{session}:{task}")
+        return ack.seq

@@ -20,6 +20,9 @@ from pool_manager.core.slots import (
 from shared.messages import Slot
 
 FIRST_GENERATIONS = 100_000
+NEAR_CAP = 32
+"""So near to `pods_max` one pool-manager starts all pods of a pool: two that do not see each other's newest
+reservations would pass it. More than one has under way at once."""
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -109,22 +112,24 @@ def starts(slots: Slots, facts: Facts, clock: Clock) -> list[Start]:
     if not slots.due:
         slots.reason = ""
         return []
-    under_way = len(facts.busy)
-    starting, warm = slots.count["starting"], slots.count["warm"]
-    room_start = spec.starting_max - starting - under_way
-    room_pods = spec.pods_max - starting - warm - facts.bound - under_way
+    now = clock.now
+    room_start, room_pods = _room(slots, facts, now)
     planned: list[Start] = []
     for name, due in list(slots.due.items()):
         row = slots.rows.get(name)
         slot = _next(slots, name, row, facts.peers.me, clock)
-        if name in facts.busy or not facts.peers.may_act(slot.pod, since=due.since, now=clock.now):
+        if room_pods > NEAR_CAP:
+            key, since = slot.pod, due.since
+        else:
+            key, since = f"cap/{spec.name}", max(due.since, slots.open_since or now)
+        if name in facts.busy or not facts.peers.may_act(key, since=since, now=now):
             continue
         if room_pods <= len(planned):
             slots.reason = f"pods_max {spec.pods_max} is reached"
             break
         if room_start <= len(planned):
             break
-        place = facts.nodes.choose(spec.isolation, clock.now)
+        place = facts.nodes.choose(spec.isolation, now)
         if not isinstance(place, Place):
             slots.reason = place
             break
@@ -139,6 +144,20 @@ def starts(slots: Slots, facts: Facts, clock: Clock) -> list[Start]:
             )
         )
     return planned
+
+
+def _room(slots: Slots, facts: Facts, now: float) -> tuple[int, int]:
+    """Return how many pods may be started at once now, and how many more the pool may have."""
+    spec, rows = slots.spec, slots.rows
+    there = slots.count["starting"] + slots.count["warm"]
+    reserving = sum(
+        (row := rows.get(name)) is None or row.phase in ("taken", "gone") for name in facts.busy
+    )
+    room = spec.pods_max - there - facts.bound - reserving
+    slots.open_since = None if room <= 0 else slots.open_since or now
+    # The others, whose newest reservations are not seen yet, have about as many under way.
+    by_others = reserving * len(facts.peers.alive(now))
+    return spec.starting_max - slots.count["starting"] - reserving - by_others, room
 
 
 def _next(slots: Slots, name: str, row: SlotRow | None, me: str, clock: Clock) -> Slot:

@@ -64,6 +64,8 @@ class Slots:
         self.count: Counter[str] = Counter()
         self._by_pod: dict[str, str] = {}
         self._fails: Counter[str] = Counter()
+        self.open_since: float | None = None
+        """Since when there is room below `pods_max`."""
         self.reason = ""
         """Why the stock is not full."""
 

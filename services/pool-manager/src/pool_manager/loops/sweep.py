@@ -41,25 +41,30 @@ class Sweeper:
         self._queue = queue
         self._waker = waker
         self._tokens = Tokens()
+        self._survey_at = 0.0
         self._unknown: dict[str, float] = {}
         """Session without a record -> when to look again."""
 
     async def run(self) -> None:
         """Sweep until cancelled."""
-        surveyed_at = time.monotonic()
+        self.survey_soon()
         while True:
             await asyncio.sleep(TICK_S)
             now = time.monotonic()
             self._wake_waiting(now)
             try:
                 await self._sweep_tokens(now)
-                if now - surveyed_at >= INBOX_EVERY_S:
-                    surveyed_at = now
+                if now >= self._survey_at:
+                    self._survey_at = now + INBOX_EVERY_S
                     for shard in range(SHARDS):
                         if self._world.peers.is_first(f"inbox/{shard}", now):
                             await self._survey(shard, now)
             except ServiceError as exc:
                 log.debug("sweep.failed", code=exc.code, error=str(exc))
+
+    def survey_soon(self) -> None:
+        """Wake-ups may have been missed: look into the inboxes at the next occasion."""
+        self._survey_at = 0.0
 
     # --- queued and waiting ----------------------------------------------------------------------------------------
 

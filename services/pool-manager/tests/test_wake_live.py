@@ -1,0 +1,106 @@
+"""Inboxes of sessions that nobody owns, and messages that nobody pulls, on real servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared import subjects
+from shared.testing.look import Look, until
+from shared.testing.names import unique
+
+
+@pytest.fixture
+async def session(start: Any) -> str:
+    """A session's name; two pool-managers serve."""
+    await start("pm-1")
+    await start("pm-2")
+    return unique("session")
+
+
+async def test_an_idle_session_is_woken_by_its_inbox(node: Any, look: Look, session: str) -> None:
+    """Queued once, with one token in its own class."""
+    worker = (await node.warm(2))[0]
+    await worker.create(session)
+    await worker.finish()
+    await worker.release()
+    await look.in_state(session, "idle")
+
+    await look.send(session, "task-0001")
+
+    record = await look.in_state(session, "queued", within_s=2.0)
+    assert record.lane == "interactive"
+    assert len(await until(lambda: look.tokens(session))) == 1
+
+
+async def test_an_ended_session_refuses_its_inbox(node: Any, look: Look, session: str) -> None:
+    """The task gets a result that says why, and leaves the inbox."""
+    worker = (await node.warm(2))[0]
+    await worker.create(session)
+    await worker.finish(close=True)
+    await look.in_state(session, "closed")
+
+    await look.send(session, "task-0001")
+
+    result = await until(lambda: look.result(session, "task-0001"))
+    assert (result.status, result.reason) == ("rejected", "session_ended")
+
+    async def is_empty() -> bool:
+        return await look.inbox_size(session) == 0
+
+    await until(is_empty)
+
+
+async def test_an_unknown_session_is_left_alone(look: Look, session: str) -> None:
+    """Its first task may still wait in a lane."""
+    other = unique("session")
+    await look.send(session, "task-0001")
+    await look.bus.publish_acked(
+        subjects.queue(0, "acme", "default", "interactive"),
+        b'{"kind": "open", "deadline_s": 0.1}',
+        message_id=other,
+    )
+
+    await look.in_state(other, "expired")  # by then the inbox entry was looked at long ago
+
+    assert await look.result(session, "task-0001") is None
+    assert await look.inbox_size(session) == 1
+
+
+async def test_a_message_past_its_deadline_is_expired(look: Look, session: str) -> None:
+    """Record and result are created, and the message leaves its lane."""
+    subject = subjects.queue(1, "acme", "default", "batch")
+    body = b'{"kind": "open", "deadline_s": 0.2}'
+    await look.bus.publish_acked(subject, body, message_id=session)
+
+    record = await look.in_state(session, "expired")
+
+    assert (record.lane, record.end_reason) == ("batch", "deadline")
+    result = await until(lambda: look.result(session))
+    assert (result.status, result.reason) == ("expired", "deadline")
+
+    async def is_empty() -> bool:
+        return await look.bus.read_next("Q1", subject, after_seq=0) is None
+
+    await until(is_empty)
+
+
+async def test_a_session_that_was_missed_is_woken_at_the_next_start(
+    start: Any, node: Any, look: Look, tmp_path: Path
+) -> None:
+    """No pool-manager lived when the task came: the survey of the inboxes finds it."""
+    stop = await start("pm-1")
+    session = unique("session")
+    worker = (await node.warm(2))[0]
+    await worker.create(session)
+    await worker.finish()
+    stop.set("test")
+    await until(lambda: not (tmp_path / "pm-1.ready").exists())
+    await worker.release()
+    await look.send(session, "task-0001")
+
+    await start("pm-2")
+
+    await look.in_state(session, "queued", within_s=15.0)
