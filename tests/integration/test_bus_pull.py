@@ -12,6 +12,7 @@ from shared.bus import Bus, Delivery, Message
 from shared.errors import Unavailable
 from shared.identity import roles
 from shared.testing.plugin import Connect
+from shared.testing.wait import until
 
 
 @pytest.fixture
@@ -31,6 +32,11 @@ async def publish(bus: Bus, shard: int, body: bytes = b"{}") -> int:
     """Put a message into one shard of the interactive lane; return its sequence."""
     subject = subjects.queue(shard, "t", "default", "interactive")
     return (await bus.publish_acked(subject, body, message_id=uuid4().hex)).seq
+
+
+async def is_empty(bus: Bus) -> bool:
+    """Return whether the first shard holds nothing."""
+    return not (await bus.js_api("STREAM.INFO.Q0"))["state"]["messages"]
 
 
 async def pull_one(bus: Bus, shard: int, within_s: float = 5.0) -> Delivery:
@@ -57,9 +63,7 @@ async def test_an_acked_message_is_gone(worker: Bus, admin_bus: Bus) -> None:
     """The work queue is empty afterwards."""
     await publish(admin_bus, 0)
     await (await pull_one(worker, 0)).ack()
-    async with asyncio.timeout(5):
-        while (await admin_bus.js_api("STREAM.INFO.Q0"))["state"]["messages"]:
-            await asyncio.sleep(0.01)
+    await until(lambda: is_empty(admin_bus))
 
 
 async def test_a_message_given_back_comes_again_after_its_delay(
@@ -89,9 +93,7 @@ async def test_a_terminated_message_does_not_come_again(worker: Bus, admin_bus: 
     """Though it was never done."""
     await publish(admin_bus, 0)
     await (await pull_one(worker, 0)).term()
-    async with asyncio.timeout(5):
-        while (await admin_bus.js_api("STREAM.INFO.Q0"))["state"]["messages"]:
-            await asyncio.sleep(0.01)
+    await until(lambda: is_empty(admin_bus))
 
 
 async def test_an_empty_lane_answers_none_when_the_pull_expires(worker: Bus) -> None:

@@ -16,7 +16,8 @@ from shared.topology import Topology
 log = logs.get(__name__)
 
 POLL_S = 0.1
-TRY_AGAIN_S = 0.5
+TRY_AGAIN_S = 0.2
+INFO_S = 0.4
 
 
 class Led(msgspec.Struct, frozen=True):
@@ -43,7 +44,7 @@ def all_led(topology: Topology) -> list[Led]:
 
 
 async def place(bus: Bus, topology: Topology, *, deadline_s: float = 30.0) -> list[str]:
-    """Move leaders to where they belong, as far as all replicas are up to date.
+    """Move leaders to where they belong, as far as the new leader is up to date.
 
     Returns:
         Paths of what does not lead where it should when the deadline has passed.
@@ -61,26 +62,36 @@ async def place(bus: Bus, topology: Topology, *, deadline_s: float = 30.0) -> li
 async def _move(bus: Bus, led: Led) -> bool:
     """Ask for one move where it is needed; return whether the leader is the right one."""
     try:
-        state = (await bus.js_api(f"{led.kind}.INFO.{led.path}")).get("cluster") or {}
+        state = await _state(bus, led)
         wanted = wanted_leader(state, led.server)
         if wanted is None or state.get("leader") == wanted:
             return wanted is not None
         body = {"placement": {"preferred": wanted}}
         await bus.js_api(f"{led.kind}.LEADER.STEPDOWN.{led.path}", body)
         await asyncio.sleep(POLL_S)
-        state = (await bus.js_api(f"{led.kind}.INFO.{led.path}")).get("cluster") or {}
+        state = await _state(bus, led)
     except ServiceError as exc:
         log.debug("leader.move_failed", what=led.path, error=str(exc))
         return False
     return bool(state.get("leader") == wanted)
 
 
+async def _state(bus: Bus, led: Led) -> dict[str, Any]:
+    # A server that is just giving up its lead answers nothing: better ask again soon.
+    info = await bus.js_api(f"{led.kind}.INFO.{led.path}", timeout_s=INFO_S)
+    return info.get("cluster") or {}
+
+
 def wanted_leader(state: dict[str, Any], server: int) -> str | None:
-    """Return the name of the server that should lead; None: not now, a replica is behind or gone."""
+    """Return the name of the server that should lead; None: not now, it is behind, or a replica is gone.
+
+    "Up to date" is judged by its lag: the servers' own `current` turns true only with the next heartbeat.
+    """
     replicas = state.get("replicas") or []
-    if not state.get("leader") or any(
-        not replica.get("current") or replica.get("offline") for replica in replicas
-    ):
+    if not state.get("leader") or any(replica.get("offline") for replica in replicas):
         return None
-    names = sorted([state["leader"], *(replica["name"] for replica in replicas)])
-    return str(names[server]) if server < len(names) else None
+    lags = {replica["name"]: replica.get("lag", 0) for replica in replicas}
+    names = sorted([state["leader"], *lags])
+    if server >= len(names) or lags.get(names[server], 0):
+        return None
+    return str(names[server])

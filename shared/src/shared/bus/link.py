@@ -61,6 +61,12 @@ class Question:
         if (self.take is None or self.take(message)) and not self.future.done():
             self.future.set_result(message)
 
+    @property
+    def answered(self) -> bool:
+        """Whether an answer has come."""
+        future = self.future
+        return future.done() and not future.cancelled() and future.exception() is None
+
     def fail(self, error: ServiceError) -> None:
         """End the question with an error."""
         if not self.future.done():
@@ -332,6 +338,8 @@ class Link:
             answer = await self._wait(token, question, timeout_s)
         except BaseException:
             self.client.abandon(inbox, late, LATE_S)
+            if question.answered:  # the caller was cancelled with the answer already there
+                late(question.future.result())
             raise
         self.client.forget(inbox)
         self.client.contact = max(self.client.contact, question.sent_at)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,6 +11,7 @@ import msgspec
 
 from shared.bus.answers import is_status, read_api, read_direct, read_get
 from shared.bus.link import Link
+from shared.bus.publish import RETRY_WAIT_MAX_S, RETRY_WAIT_MIN_S
 from shared.bus.types import Message, Stored
 from shared.errors import OutcomeUnknown, ServiceError, Unavailable
 
@@ -81,6 +84,7 @@ async def scan(
             if tries >= SCAN_TRIES:
                 raise Unavailable(f"scan of stream {stream}: {exc}") from exc
             more = True
+            await asyncio.sleep(random.uniform(RETRY_WAIT_MIN_S, RETRY_WAIT_MAX_S))
         for stored in found:  # what came before a failure counts
             after = stored.seq
             yield stored

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import nats.errors
+from nats.aio.client import PING_PROTO, Server, Srv
 from nats.aio.client import Client as LibraryClient
-from nats.aio.client import Server, Srv
 from nats.aio.subscription import Subscription as LibrarySubscription
 from nats.aio.transport import TcpTransport
 from nats.protocol import command
@@ -161,11 +161,18 @@ class Client(LibraryClient):
         self._sinks.pop(sid, None)
 
     def abandon(self, sid: int, late: Sink, keep_s: float) -> None:
-        """Close an inbox without an answer; what is on its way already goes to `late`, for `keep_s` seconds."""
+        """Stop waiting at an inbox: its message, if it still comes within `keep_s` seconds, goes to `late`.
+
+        The interest must stay: a delivery that another server has on its way is lost where there is none.
+        """
         self._sinks[sid] = late
-        if self.usable:
-            self._queue_line(command.unsub_cmd(sid, 0))
-        asyncio.get_running_loop().call_later(keep_s, self._sinks.pop, sid, None)
+        asyncio.get_running_loop().call_later(keep_s, self._close_inbox, sid, late)
+
+    def _close_inbox(self, sid: int, late: Sink) -> None:
+        if self._sinks.get(sid) is late:
+            del self._sinks[sid]
+            if self.usable:
+                self._queue_line(command.unsub_cmd(sid, 0))
 
     async def ping(self, timeout_s: float) -> bool:
         """Return whether the server answers within `timeout_s`; all sent before has then arrived there."""
@@ -212,8 +219,10 @@ class Client(LibraryClient):
             await self._process_op_err(nats.errors.UnexpectedEOF())
 
     async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
+        """Queue a ping behind all that was sent before: the library's overtakes it, so its answer proves nothing."""
+        self._pongs.append(future or asyncio.get_running_loop().create_future())
         self._ping_times.append(time.monotonic())
-        await super()._send_ping(future)
+        self._queue_line(PING_PROTO)
 
     async def _process_pong(self) -> None:
         """Take an answer to a ping. A ping whose waiter gave up must not end the reader, as in the library."""

@@ -1,0 +1,264 @@
+"""What each role can do on real servers, and above all what it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from uuid import uuid4
+
+import pytest
+
+from shared import subjects
+from shared.bus import Bus, Message, Write
+from shared.cluster import Cluster
+from shared.errors import Forbidden, Unavailable
+from shared.identity import roles
+from shared.ids import home
+from shared.testing.names import unique
+from shared.testing.plugin import Connect
+from shared.testing.wait import until
+
+
+async def forbidden(*calls: Awaitable[object]) -> None:
+    """Check that the servers refuse each call."""
+    for call in calls:
+        with pytest.raises(Forbidden):
+            await call
+
+
+async def ask(bus: Bus, subject: str, data: bytes = b"") -> Message:
+    """Request until somebody listens: the news of a subscription takes a moment to reach the other servers."""
+    answers: list[Message] = []
+
+    async def is_answered() -> bool:
+        try:
+            answers.append(await bus.request(subject, data, timeout_s=5))
+        except Unavailable:
+            return False
+        return True
+
+    await until(is_answered)
+    return answers[0]
+
+
+async def test_a_reply_subject_cannot_reach_a_stream(
+    connect_client: Connect, admin_bus: Bus, provisioned_cluster: Cluster
+) -> None:
+    """Servers and services answer wherever a request asks them to: a client's must stay on the clients' side."""
+    session = uuid4().hex
+    record = subjects.record("default", "victim", session)
+    await admin_bus.compare_and_set(record, b"precious", expected_seq=0)
+
+    async def answer(message: Message) -> None:
+        await admin_bus.publish(message.reply, b"answer")
+
+    await admin_bus.subscribe("ask.attacker.*", answer)
+    attacker = await connect_client("attacker")
+    await ask(attacker, subjects.ask("attacker", "pools"))
+    for target in (
+        record,
+        subjects.queue(0, "victim", "default", "batch"),
+        f"in.0.victim.{session}.task0001",
+    ):
+        await attacker.publish(
+            subjects.task("attacker", "default", "batch"),
+            b"{}",
+            headers={"Nats-Msg-Id": uuid4().hex},
+            reply=target,
+        )
+        await attacker.publish(
+            subjects.session_task("attacker", session, uuid4().hex), b"{}", reply=target
+        )
+        await attacker.publish(subjects.result("attacker", session, "task0001"), b"", reply=target)
+        await attacker.publish(subjects.ask("attacker", "pools"), b"", reply=target)
+    await attacker.request(
+        subjects.ask("attacker", "pools"), b"", timeout_s=5
+    )  # all before it was handled
+    stored = await admin_bus.read_last(str(home(session)), record)
+    assert stored is not None
+    assert stored.data == b"precious"
+    assert await admin_bus.read_last("I0", f"in.0.victim.{session}.*") is None
+    assert await admin_bus.read_last("Q0", subjects.queue(0, "victim", "default", "batch")) is None
+
+
+async def test_a_client_reaches_nothing_but_its_tenant(connect_client: Connect) -> None:
+    """No other tenant, no stream, no other class, no ear on the inside."""
+    client = await connect_client("mine")
+    message_id = uuid4().hex
+    await forbidden(
+        client.publish_acked("task.other.default.batch", b"", message_id=message_id),
+        client.publish_acked("task.mine.default.recovery", b"", message_id=message_id),
+        client.publish_acked("session.other.s.t", b"", message_id=message_id),
+        client.read_result("other", "session1", "task0001"),
+        client.request("cancel.other.s.t", timeout_s=2),
+        client.request("ask.other.sessions", timeout_s=2),
+        client.compare_and_set("s.0.rec.default.mine.session1", b"", expected_seq=0),
+        client.read_last("0", "s.0.rec.default.mine.session1"),
+        client.js_api("STREAM.INFO.Q0"),
+        client.js_api("STREAM.PURGE.Q0", {}),
+        client.js_api("DIRECT.GET.0", {"last_by_subj": "s.0.done.other.a.b"}),
+        client.pull("Q0", "default-batch"),
+        client.subscribe("done.other.>", lambda _message: None),
+        client.subscribe("out.other.>", lambda _message: None),
+        client.subscribe("_INBOX_c-other.>", lambda _message: None),
+        client.subscribe("bell.>", lambda _message: None),
+        client.subscribe("rec.>", lambda _message: None),
+    )
+
+
+async def test_a_client_of_some_pools_reaches_no_other(
+    connect: Connect, provisioned_cluster: Cluster
+) -> None:
+    """A credential can be narrower than a tenant."""
+    client = await connect(
+        roles.publisher("mine", pools=("default",)),
+        signer=provisioned_cluster.identity.client_signer,
+    )
+    await client.publish_acked("task.mine.default.batch", b"{}", message_id=uuid4().hex)
+    await forbidden(client.publish_acked("task.mine.other.batch", b"{}", message_id=uuid4().hex))
+
+
+async def test_a_client_hears_events_and_results_of_its_tenant(
+    connect_client: Connect, connect: Connect
+) -> None:
+    """Live output, and results at the moment they are stored."""
+    tenant = unique("t")
+    session = uuid4().hex
+    client = await connect_client(tenant)
+    worker = await connect(roles.worker("default", "w1"), name="w1")
+    heard: asyncio.Queue[bytes] = asyncio.Queue()
+    await client.subscribe(subjects.output(tenant, session), lambda m: heard.put_nowait(m.data))
+    await client.subscribe(subjects.done(tenant, session), lambda m: heard.put_nowait(m.data))
+    await worker.publish(subjects.output(tenant, session, "task0001"), b"line")
+    await worker.compare_and_set(
+        subjects.stored_result(tenant, session, "task0001"), b"result", expected_seq=0
+    )
+    async with asyncio.timeout(5):
+        assert {await heard.get(), await heard.get()} == {b"line", b"result"}
+
+
+async def test_a_client_cannot_set_schedules_lifetimes_or_batches(
+    connect_client: Connect, admin_bus: Bus
+) -> None:
+    """Their headers would escape the subject that was allowed."""
+    client = await connect_client("mine")
+    for headers in (
+        {
+            "Nats-Schedule": "@at 2030-01-01T00:00:00Z",
+            "Nats-Schedule-Target": "q.0.other.default.batch",
+        },
+        {"Nats-TTL": "1s"},
+        {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": "1", "Nats-Batch-Commit": "1"},
+        {"Nats-Rollup": "all"},
+    ):
+        answer = await client.request(
+            subjects.task("mine", "default", "batch"),
+            b"{}",
+            timeout_s=5,
+            headers={**headers, "Nats-Msg-Id": uuid4().hex},
+        )
+        assert b'"error"' in answer.data, headers
+
+
+async def test_a_worker_reaches_its_pool_and_no_other(connect: Connect) -> None:
+    """Its own lanes, records and heartbeat; no management of streams."""
+    worker = await connect(roles.worker("default", "w1"), name="w1")
+    session = uuid4().hex
+    assert await worker.pull("Q1", "default-recovery", expires_s=0.01) is None
+    await worker.batch(
+        [
+            Write(subjects.payload("default", "t", session), b"", 0),
+            Write(subjects.record("default", "t", session), b"", 0),
+        ]
+    )
+    await worker.publish(subjects.heartbeat("default", "w1"), b"")
+    await worker.publish(subjects.bell("default", "batch", 0), b"")
+    assert await worker.read_next("I0", "in.0.*.*.*", after_seq=2**50) is None
+    assert worker.refusals == ()
+    await forbidden(
+        worker.pull("Q0", "other-batch"),
+        worker.compare_and_set(subjects.record("other", "t", session), b"", expected_seq=0),
+        worker.compare_and_set("slot.default.a", b"", expected_seq=0),
+        worker.publish_acked("q.0.t.default.batch", b"", message_id=uuid4().hex),
+        worker.publish_acked("in.0.t.a.b", b"", message_id=uuid4().hex),
+        worker.read_last("Q0", "q.0.*.*.*"),
+        worker.js_api("STREAM.INFO.0"),
+        worker.js_api("STREAM.PURGE.I0", {}),
+        worker.js_api("STREAM.DELETE.0"),
+        worker.js_api("CONSUMER.CREATE.Q0.mine", {}),
+        worker.js_api("CONSUMER.DELETE.Q0.default-batch"),
+        worker.request("node.n.create", timeout_s=2),
+        worker.request(subjects.heartbeat("default", "w2"), timeout_s=2),
+        worker.subscribe("hb.>", lambda _message: None),
+        worker.subscribe("ctl.w2", lambda _message: None),
+        worker.subscribe(subjects.bells("other"), lambda _message: None),
+        worker.subscribe("rec.>", lambda _message: None),
+    )
+
+
+async def test_a_worker_answers_a_request_to_it(connect: Connect) -> None:
+    """Though the asker's inbox is not among its subjects."""
+    worker = await connect(roles.worker("default", "w1"), name="w1")
+    manager = await connect(roles.pool_manager("m1"), name="m1")
+
+    async def answer(message: Message) -> None:
+        await worker.publish(message.reply, b"done")
+
+    await worker.subscribe(subjects.control("w1"), answer)
+    assert (await ask(manager, subjects.control("w1"))).data == b"done"
+    assert worker.refusals == ()
+
+
+async def test_a_pool_manager_serves_clients_and_nodes(
+    connect: Connect, connect_client: Connect
+) -> None:
+    """It answers clients across the wall, and asks nodes."""
+    manager = await connect(roles.pool_manager("m1"), name="m1")
+    node = await connect(roles.local_node("node1"), name="node1")
+    client = await connect_client("mine")
+
+    async def answer_client(message: Message) -> None:
+        created = await ask(manager, subjects.node_create("node1"), b"pod")
+        await manager.publish(message.reply, created.data)
+
+    async def answer_manager(message: Message) -> None:
+        await node.publish(message.reply, b"created " + message.data)
+
+    await manager.subscribe("ask.>", answer_client, queue=subjects.MANAGER_GROUP)
+    await node.subscribe("node.node1.*", answer_manager)
+    answer = await ask(client, subjects.ask("mine", "pools"))
+    assert answer.data == b"created pod"
+    await manager.subscribe("hbn.*", lambda _message: None)
+    await node.publish(subjects.node_heartbeat("node1"), b"")
+    await node.publish(subjects.gone("default", "pod1"), b"")
+    assert manager.refusals == node.refusals == ()
+    await forbidden(
+        manager.js_api("STREAM.DELETE.0"),
+        manager.js_api("STREAM.UPDATE.0", {}),
+        manager.js_api("STREAM.PURGE.Q0", {}),
+        node.subscribe("node.node2.*", lambda _message: None),
+        node.request("hbn.node2", timeout_s=2),
+        node.js_api("INFO"),
+    )
+
+
+async def test_disconnects_are_heard_in_the_servers_own_account(
+    connect: Connect, provisioned_cluster: Cluster
+) -> None:
+    """By name, soon after they happen."""
+    watcher = await connect(
+        roles.system_watcher("watcher"),
+        name="watcher",
+        signer=provisioned_cluster.identity.system_signer,
+    )
+    heard: asyncio.Queue[bytes] = asyncio.Queue()
+    account = provisioned_cluster.identity.account.public
+    await watcher.subscribe(
+        f"$SYS.ACCOUNT.{account}.DISCONNECT", lambda m: heard.put_nowait(m.data)
+    )
+    name = unique("leaver")
+    leaver = await connect(roles.worker("default", name), name=name)
+    await leaver.close()
+    async with asyncio.timeout(5):
+        while f'"{name}"'.encode() not in await heard.get():
+            pass
