@@ -85,14 +85,18 @@ def write_settings(folder: Path, cluster: Cluster, name: str, **changes: Any) ->
 
 
 @pytest.fixture
-async def start(
-    provisioned_cluster: Cluster, clean_bus: Bus, tmp_path: Path
-) -> AsyncIterator[Start]:
+def make_settings(provisioned_cluster: Cluster, tmp_path: Path) -> Callable[..., PoolSettings]:
+    """Return a function that writes a pool-manager's files: `make_settings("pm-1", pools=[…], fence_s=2)`."""
+    return lambda name, **changes: write_settings(tmp_path, provisioned_cluster, name, **changes)
+
+
+@pytest.fixture
+async def start(make_settings: Callable[..., PoolSettings], clean_bus: Bus) -> AsyncIterator[Start]:
     """Return a function that starts a pool-manager in this process: `await start("pm-1", pools=[…])`."""
     running: list[tuple[Stop, asyncio.Task[None]]] = []
 
     async def begin(name: str, **changes: Any) -> Stop:
-        settings = write_settings(tmp_path, provisioned_cluster, name, **changes)
+        settings = make_settings(name, **changes)
         stop = Stop()
         task = asyncio.create_task(app.run(settings, stop))
         running.append((stop, task))
