@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import attacks
 import pytest
 import pytest_asyncio
-from drill import LIMITS, Drill, DrillPod, until
+from drill import LIMITS, Drill, DrillPod, exists, is_there, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -74,7 +74,7 @@ async def bystanders(scene: Scene) -> AsyncIterator[None]:
     yield
     said = await scene.neighbour.shell("cat mine")
     assert said["stdout"] == SECRET + "\n", said
-    assert Path(f"/proc/{scene.attacker.sidecar_pid}").exists()
+    assert is_there(scene.attacker.sidecar_pid)
     assert scene.secret.read_text() == SECRET
 
 
@@ -273,7 +273,7 @@ async def test_a_fork_bomb_stays_in_its_pod(scene: Scene) -> None:
         told = json.loads(said["stdout"].splitlines()[0])
         assert told["why"] == "EAGAIN"
         assert told["made"] <= LIMITS.pids
-    assert not Path(f"/proc/{pod.sandbox_pid}").exists()
+    assert not is_there(pod.sandbox_pid)
 
 
 async def test_memory_ends_at_the_limit(scene: Scene) -> None:
@@ -307,5 +307,5 @@ async def test_a_deep_tree_is_removed_with_its_pod(scene: Scene) -> None:
     await scene.drill.end(pod)
     await scene.drill.machine.files.empty_trash()
 
-    assert not pod.folder.exists()
+    assert not exists(pod.folder)
     assert await until(lambda: not list((scene.drill.folder / "trash").iterdir()))

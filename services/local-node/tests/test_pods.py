@@ -6,10 +6,9 @@ import asyncio
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
-from drill import LIMITS, NODE, Drill, processes_with, until
+from drill import LIMITS, NODE, Drill, exists, is_there, processes_with, until
 
 from shared.errors import AlreadyDone, LimitExceeded, Rejected
 from shared.messages import Credential, PodSpec
@@ -62,11 +61,11 @@ async def test_a_deleted_pod_leaves_nothing(drill: Drill, isolation: str) -> Non
 
     assert gone.cause == "deleted"
     assert processes_with(mark) == []
-    assert not Path(f"/proc/{pod.sandbox_pid}").exists()
-    assert not Path(f"/proc/{pod.sidecar_pid}").exists()
-    assert not pod.folder.exists()
+    assert not is_there(pod.sandbox_pid)
+    assert not is_there(pod.sidecar_pid)
+    assert not exists(pod.folder)
     if pod.facts["cgroup"]:
-        assert not Path(pod.facts["cgroup"]).exists()
+        assert not exists(pod.facts["cgroup"])
 
 
 async def test_the_sidecars_exit_ends_the_pod(drill: Drill, isolation: str) -> None:
@@ -77,12 +76,12 @@ async def test_the_sidecars_exit_ends_the_pod(drill: Drill, isolation: str) -> N
     gone = await drill.wait_gone(pod.name)
 
     assert (gone.cause, gone.exit_code, gone.signal) == ("exited", 7, None)
-    assert not Path(f"/proc/{pod.sandbox_pid}").exists()
-    assert (pod.folder / "workspace").is_dir()
+    assert not is_there(pod.sandbox_pid)
+    assert exists(pod.folder / "workspace")
     with pytest.raises(AlreadyDone):
         drill.pods.create(spec(pod.name, isolation), drill.available)
     drill.pods.delete(pod.name, 0)
-    assert not pod.folder.exists()
+    assert not exists(pod.folder)
 
 
 async def test_a_killed_sidecar_ends_the_pod(drill: Drill, isolation: str) -> None:
@@ -107,7 +106,7 @@ async def test_a_lost_sandbox_ends_the_pod(drill: Drill, isolation: str) -> None
     gone = await drill.wait_gone(pod.name)
 
     assert gone.cause == "sandbox_lost"
-    assert not Path(f"/proc/{pod.sidecar_pid}").exists()
+    assert not is_there(pod.sidecar_pid)
 
 
 async def test_creating_a_pod_again_does_nothing(drill: Drill, isolation: str) -> None:

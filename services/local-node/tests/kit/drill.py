@@ -33,12 +33,14 @@ class Ears:
         self.changed = asyncio.Condition()
 
     async def gone(self, pool: str, gone: PodGone) -> None:
+        """Note an ending."""
         async with self.changed:
             assert gone.pod not in self.endings, "told twice"
             self.endings[gone.pod] = gone
             self.changed.notify_all()
 
     async def beat(self, beat: NodeBeat) -> None:
+        """Nobody beats in these tests."""
         raise AssertionError("nobody beats here")
 
 
@@ -116,6 +118,15 @@ class Drill:
                 await asyncio.sleep(0.002)
         return DrillPod(name, folder, json.loads((folder / "facts.json").read_text()))
 
+    def keepers_and_zygotes(self, pods: list[DrillPod]) -> tuple[list[int], list[int]]:
+        """Return the processes that this node has besides its pods: those that fork pods, and who waits for such."""
+        of_pods = {pid for pod in pods for pid in (pod.sandbox_pid, pod.sidecar_pid)}
+        parents = {pid: _parent(pid) for pid in processes_with("local_node.adapters.zygote.server")}
+        first = {pid for pid, parent in parents.items() if parent == os.getpid()}
+        second = {pid for pid, parent in parents.items() if parent in first} - of_pods
+        keepers = {parents[pid] for pid in second}
+        return sorted(keepers), sorted((first | second) - keepers)
+
     async def wait_gone(self, name: str, within_s: float = GONE_S) -> PodGone:
         """Wait until the node has told a pod's end."""
         async with asyncio.timeout(within_s), self.ears.changed:
@@ -128,14 +139,30 @@ class Drill:
         return await self.wait_gone(pod.name, within_s)
 
 
-@asynccontextmanager
-async def open_drill(**changes: Any) -> AsyncIterator[Drill]:
-    """Run a node in a folder of its own; end it with all that it started."""
+def make_folder() -> Path:
+    """Return a new folder that every user may pass through."""
     folder = Path(tempfile.mkdtemp(prefix="agent-sandbox-drill-"))
     folder.chmod(0o711)
+    return folder
+
+
+@asynccontextmanager
+async def open_drill(*, folder: str | None = None, **changes: Any) -> AsyncIterator[Drill]:
+    """Run a node; end it with all that it started.
+
+    Args:
+        folder: where, kept afterwards; None: in a folder of its own.
+        changes: settings that differ.
+    """
+    own = make_folder() if folder is None else None
     died: list[str] = []
     settings = NodeSettings(
-        **{"name": NODE, "dir": str(folder / "node"), "sidecar_module": "drill_sidecar", **changes}
+        **{
+            "name": NODE,
+            "dir": folder or f"{own}/node",
+            "sidecar_module": "drill_sidecar",
+            **changes,
+        }
     )
     try:
         async with open_machine(settings, died.append) as machine, asyncio.TaskGroup() as tasks:
@@ -150,7 +177,8 @@ async def open_drill(**changes: Any) -> AsyncIterator[Drill]:
                 assert await pods.drain(0, 30)
         assert died == []
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if own is not None:
+            shutil.rmtree(own, ignore_errors=True)
 
 
 class Background:
@@ -192,6 +220,26 @@ def processes_with(text: str) -> list[int]:
             if text.encode() in line:
                 found.append(int(entry.name))
     return found
+
+
+def exists(path: str | Path) -> bool:
+    """Whether a path is there."""
+    return Path(path).exists()
+
+
+def is_there(pid: int) -> bool:
+    """Whether a process exists, a zombie that nobody has reaped yet left out."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
 
 
 async def until(condition: Any, within_s: float = 10.0) -> bool:

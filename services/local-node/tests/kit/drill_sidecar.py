@@ -39,7 +39,7 @@ def run_forked(
                 "sidecar_pid": os.getpid(),
                 "cgroup": cgroup,
                 "preloaded_in": PRELOADED,
-                "fds": sorted(int(name) for name in os.listdir("/proc/self/fd"))[:-1],
+                "fds": sorted(int(path.name) for path in Path("/proc/self/fd").iterdir())[:-1],
                 "ready_at": time.monotonic(),
             }
         )

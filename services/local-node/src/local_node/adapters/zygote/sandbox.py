@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from local_node.adapters.confine import check, harden, linux
+from local_node.adapters.confine import check, harden
 from local_node.adapters.confine.sandbox import Confinement, Plan
 from local_node.adapters.zygote import protocol
 from local_node.adapters.zygote.server import Role
@@ -70,6 +70,5 @@ def prepare(config: protocol.Request) -> SandboxRole:
     os.environ["PATH"] = os.pathsep.join(
         dict.fromkeys((os.path.dirname(sys.executable), "/usr/local/bin", "/usr/bin", "/bin"))
     )
-    linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
     confinement = Confinement(str(config["pods_dir"]), read_only, rooted=rooted)
     return SandboxRole(confinement, runner.main, rooted=rooted)

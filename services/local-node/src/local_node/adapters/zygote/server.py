@@ -96,13 +96,13 @@ class Server:
         try:
             pid = self._role.fork()
         except OSError as exc:
-            self._tell(protocol.REFUSED, key, f"fork: {exc}".encode())
+            self.tell(protocol.REFUSED, key, f"fork: {exc}".encode())
             return
         if pid == 0:
             self._be_child(key, body, fds)
         self._keys[pid] = key
         self._pids[key] = pid
-        self._tell(protocol.STARTED, key, protocol.pack_number(pid))
+        self.tell(protocol.STARTED, key, protocol.pack_number(pid))
 
     def _be_child(self, key: int, body: bytes, fds: tuple[int, ...]) -> None:
         code = EXIT_CONFINEMENT_FAILED
@@ -114,7 +114,7 @@ class Server:
             code = exc.code if isinstance(exc.code, int) else 1
         except BaseException as exc:  # noqa: BLE001 - the border of this process: report, then exit
             # Says nothing once the child has given up its descriptors: untrusted code may have run then.
-            self._tell(protocol.REPORT, key, describe(exc).encode())
+            self.tell(protocol.REPORT, key, describe(exc).encode())
         finally:
             os._exit(code)
 
@@ -141,20 +141,14 @@ class Server:
             if self._role.keeps_tree:
                 self._end_orphans()
             del self._pids[key]
-            self._tell(protocol.EXITED, key, protocol.pack_number(status))
+            self.tell(protocol.EXITED, key, protocol.pack_number(status))
 
     def _end_orphans(self) -> None:
         """End what a dead pod left: all children of this process that it did not fork.
 
         Whoever loses its parent becomes a child of its pod's first process and, once that is gone, of this one.
         """
-        for _ in range(_ENDING_TRIES_MAX):
-            orphans = [pid for pid in tree.children(os.getpid()) if pid not in self._keys]
-            if not orphans:
-                return
-            for pid in orphans:
-                tree.kill_tree(pid)
-                os.waitpid(pid, 0)
+        tree.end_children(spared=self._keys)
 
     def _end_all(self) -> None:
         for pid in list(self._keys):
@@ -170,11 +164,25 @@ class Server:
             if self._keys.pop(pid, None) is not None and self._role.keeps_tree:
                 self._end_orphans()
 
-    def _tell(self, operation: int, key: int, body: bytes) -> None:
+    def tell(self, operation: int, key: int, body: bytes) -> None:
+        """Say something to the node; to one that is gone, nothing."""
         try:
             protocol.send(self._control, operation, key, body)
         except OSError:
             return  # the node is gone, or this child's socket is closed: serve() sees the end of file
+
+
+def keep(zygote: int) -> int:
+    """Wait for the end of a zygote that keeps trees, then end what it left; return its exit code.
+
+    Where no process namespace holds a pod together, somebody must be there to whom the kernel gives a dead zygote's
+    descendants.
+    """
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == zygote:
+            tree.end_children()
+            return os.waitstatus_to_exitcode(status)
 
 
 def describe(exc: BaseException) -> str:
@@ -218,6 +226,14 @@ def main(control_fd: int) -> int:
     gc.collect()
     gc.freeze()  # the collector never writes to what the children share
     linux.malloc_trim()
-    protocol.send(control, protocol.READY, body=protocol.pack(role.facts))
-    Server(control, role).serve()
+    if role.keeps_tree:
+        linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
+        zygote = os.fork()
+        if zygote:
+            control.close()
+            return keep(zygote)
+        linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
+    server = Server(control, role)
+    server.tell(protocol.READY, 0, protocol.pack(role.facts))
+    server.serve()
     return 0

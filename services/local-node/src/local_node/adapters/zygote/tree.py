@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Container
 
 _PASSES_MAX = 200
 
@@ -57,6 +58,21 @@ def kill_tree(pid: int) -> None:
         for each in descendants(pid):
             _signal(each, signal.SIGKILL)
     os.kill(pid, signal.SIGKILL)
+
+
+def end_children(spared: Container[int] = ()) -> None:
+    """Kill and reap all children of this process with everything below them, and whoever becomes a child meanwhile.
+
+    Args:
+        spared: children that stay.
+    """
+    for _ in range(_PASSES_MAX):
+        doomed = [pid for pid in children(os.getpid()) if pid not in spared]
+        if not doomed:
+            return
+        for pid in doomed:
+            kill_tree(pid)
+            os.waitpid(pid, 0)
 
 
 def _signal(pid: int, number: int) -> None:

@@ -1,0 +1,37 @@
+"""The same walls for a node without root: an ordinary user runs the tests of pods and attacks."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from ordinary import as_ordinary_user, environment
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.skipif(os.geteuid() != 0, reason="this run is an ordinary user's already")
+def test_an_ordinary_users_node_holds_the_same(everybodys_python: str) -> None:
+    """Landlock, and namespaces where users may make them: every test passes there too, none is left out unseen."""
+    writes_nothing = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
+    command = [everybodys_python, "-m", "pytest", "-v", "--color=no", *writes_nothing]
+    files = [str(HERE / name) for name in ("test_attacks.py", "test_pods.py")]
+
+    done = subprocess.run(
+        [*command, *files],
+        env=environment(),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=170,
+        **as_ordinary_user(),
+    )
+
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert len(re.findall(r"\[landlock\] PASSED", done.stdout)) >= 20
