@@ -137,9 +137,7 @@ class Manager:
         await self._bus.subscribe(subjects.heartbeat("*"), ears.worker)
         await self._bus.subscribe(subjects.gone("*"), ears.gone)
         await self._bus.subscribe(subjects.wake(), ears.wake)
-        for slots in self.world.pools.values():
-            if slots.on_demand:
-                await self._bus.subscribe(subjects.bells(slots.spec.name), ears.bell)
+        await self._bus.subscribe(subjects.bells("*"), ears.bell)
 
     async def _serve(self) -> list[Subscription]:
         """Take requests: one of all pool-managers gets each."""

@@ -68,6 +68,8 @@ class Slots:
         """Since when there is room below `pods_max`."""
         self.reason = ""
         """Why the stock is not full."""
+        self.unclaimed = 0
+        """About how many messages rang lately that no worker has claimed."""
 
     @property
     def on_demand(self) -> bool:
@@ -133,11 +135,21 @@ class Slots:
             self._fails.pop(row.slot.slot, None)
         return False
 
+    def rang(self) -> None:
+        """A message was stored in one of the pool's lanes."""
+        self.unclaimed += 1
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether as many messages may wait as there are warm workers: some rang when nobody was there to hear."""
+        return self.unclaimed >= max(self.count["warm"], 1)
+
     def taken(self, pod: str, now: float) -> bool:
         """The pod has a session; return whether its slot is due by that."""
         row = self._row(pod)
         if row is None or row.phase in ("taken", "gone"):
             return False
+        self.unclaimed = max(self.unclaimed - 1, 0)
         self._fails.pop(row.slot.slot, None)
         self._move(row, "taken", now)
         return row.slot.slot in self.due

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from pool_manager.core.lost import Bounds, Detector
 from pool_manager.core.nodes import Nodes
@@ -13,6 +14,9 @@ from pool_manager.core.table import Table
 from shared.messages import NodeBeat, PodGone, Slot, WorkerBeat
 from shared.pools import PoolSpec
 from shared.record import Record
+
+Due = Literal["slot", "bell"]
+"""What a heartbeat can make due: a slot's next pod; a bell for a new worker, since messages wait."""
 
 
 class World:
@@ -38,13 +42,16 @@ class World:
             return False
         return slots.taken(record.owner, now)
 
-    def on_worker(self, beat: WorkerBeat, now: float) -> bool:
-        """Take in a worker's heartbeat; return whether a slot is due by that."""
+    def on_worker(self, beat: WorkerBeat, now: float) -> Due | None:
+        """Take in a worker's heartbeat; return what is due by that."""
         self.detector.heard(beat, now)
         slots = self.pools.get(beat.pool)
         if slots is None or self.detector.is_gone(beat.worker):
-            return False
-        return slots.heard(beat.worker, bound=beat.session is not None, now=now)
+            return None
+        warm = slots.count["warm"]
+        if slots.heard(beat.worker, bound=beat.session is not None, now=now):
+            return "slot"
+        return "bell" if slots.count["warm"] > warm and slots.is_starved else None
 
     def on_gone(self, pool: str, gone: PodGone, now: float) -> bool:
         """Take in the end of a pod; return whether a slot is due by that."""

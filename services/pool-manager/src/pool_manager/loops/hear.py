@@ -72,8 +72,11 @@ class Ears:
 
     def worker(self, message: Heard) -> None:
         """A worker lives."""
-        if self._world.on_worker(_workers.decode(message.data), time.monotonic()):
-            self._refiller.wanted.set()
+        match self._world.on_worker(_workers.decode(message.data), time.monotonic()):
+            case "slot":
+                self._refiller.wanted.set()
+            case "bell":
+                self._ringer.wanted.set()
 
     def node(self, message: Heard) -> None:
         """A node lives, with these pods."""

@@ -11,6 +11,7 @@ import time
 
 from pool_manager.core.slots import Slots
 from pool_manager.core.world import World
+from pool_manager.loops.hands import wait_for
 from pool_manager.ports import Queue
 from shared import logs
 from shared.errors import ServiceError
@@ -26,50 +27,66 @@ LOOK_AHEAD = 32
 """Messages for which pods are started at one go, beside those that ring."""
 
 
+SOON_S = 0.03
+"""A worker that says that it is warm hears bells a moment later."""
+
+
 class Ringer:
     """Polls the three queue streams, each by the pool-manager whose turn it is."""
 
     def __init__(self, world: World, queue: Queue, refill: asyncio.Event) -> None:
         """Ask for pods through `refill`."""
+        self.wanted = asyncio.Event()
+        """Set when a worker became warm and messages may be waiting for it."""
         self._world = world
         self._queue = queue
         self._refill = refill
         self._before: dict[tuple[str, str, int], int] = {}
 
     def heard_bell(self, pool: str, klass: str, shard: int, seq: int | None) -> None:
-        """A message was stored in a lane: where the pool has no stock, it gets a pod."""
+        """A message was stored in a lane; where the pool has no stock, it gets a pod."""
         slots = self._world.pools.get(pool)
-        if slots is None or not slots.on_demand or seq is None:
+        if slots is None or seq is None:
             return
-        slots.demand(slot_name(shard, seq), (klass, shard), again=False, now=time.monotonic())
-        self._refill.set()
+        slots.rang()
+        if slots.on_demand:
+            slots.demand(slot_name(shard, seq), (klass, shard), again=False, now=time.monotonic())
+            self._refill.set()
 
     async def run(self) -> None:
-        """Ring twice a second, until cancelled."""
+        """Ring twice a second, and soon after a worker came to waiting messages, until cancelled."""
+        poll_at = time.monotonic()
         while True:
-            await asyncio.sleep(EVERY_S)
+            soon = await wait_for(self.wanted, poll_at - time.monotonic())
+            now = time.monotonic()
+            if now >= poll_at:
+                poll_at = now + EVERY_S
+                for slots in self._world.pools.values():
+                    slots.unclaimed //= (
+                        2  # ends elsewhere are not seen here; what waits long is polled
+                    )
+            elif soon:
+                await asyncio.sleep(SOON_S)
             for shard in range(SHARDS):
-                if not self._world.peers.is_first(f"ring/{shard}", time.monotonic()):
+                if not self._world.peers.is_first(f"ring/{shard}", now):
                     continue
                 try:
-                    await self._ring_shard(shard)
+                    await self._ring_shard(shard, soon=soon)
                 except ServiceError as exc:
                     log.debug("ring.failed", shard=shard, code=exc.code, error=str(exc))
 
-    async def _ring_shard(self, shard: int) -> None:
+    async def _ring_shard(self, shard: int, *, soon: bool) -> None:
         counts = await self._queue.counts(shard)
         for pool, slots in self._world.pools.items():
             for klass in CLASSES:
                 lane = (pool, klass, shard)
-                count = counts.get((pool, klass), 0)
-                # What is there for the first time is on its way to a worker that heard its bell.
-                waiting = min(count, self._before.get(lane, 0))
-                self._before[lane] = count
-                if not waiting:
-                    continue
-                for _ in range(min(waiting, BELLS_MAX)):
+                waiting = counts.get((pool, klass), 0)
+                if not (soon and slots.is_starved):
+                    # What is there for the first time is on its way to a worker that heard its bell.
+                    waiting, self._before[lane] = min(waiting, self._before.get(lane, 0)), waiting
+                for _ in range(min(waiting, slots.count["warm"], BELLS_MAX)):
                     await self._queue.ring(pool, klass, shard)
-                if slots.on_demand:
+                if waiting and slots.on_demand and not soon:
                     await self._start_for(slots, klass, shard, waiting)
 
     async def _start_for(self, slots: Slots, klass: str, shard: int, waiting: int) -> None:
