@@ -70,12 +70,15 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     """Print a table that fits the terminal: columns in which nothing stands are left out, long cells wrap."""
     cells = [["" if value is None else str(value) for value in row] for row in rows]
     used = [index for index in range(len(columns)) if any(row[index] for row in cells)] or [0]
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     for index in used:
         table.add_column(columns[index], overflow="fold")
     for row in cells:
         table.add_row(*(row[index] for index in used))
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    if title:
+        console.print(f"[bold]{title}[/bold]")
+    console.print(table)
 
 
 def ago(then_ms: int, now_s: float) -> str:

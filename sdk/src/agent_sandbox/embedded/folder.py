@@ -127,7 +127,9 @@ class Folder:
         with translating(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             _check_owner(self.path)
-            if not self.exists():
+            if self.exists():
+                self.read()  # damaged, foreign or of another format: nothing is touched
+            else:
                 _check_empty(self.path)
                 # Sandboxes with a uid of their own must get through to their workspace below.
                 self.path.chmod(0o711 if os.geteuid() == 0 else 0o700)
