@@ -2,80 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
 import socket
 import stat
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import attacks
 import pytest
-import pytest_asyncio
-from drill import LIMITS, Drill, DrillPod, exists, is_there, until
+from drill import Drill
+from scene import SECRET, Scene
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures("bystanders")]
 
-CONFINED = ("landlock", "namespace")
-SECRET = "top secret of the host"
 HOST_VARIABLE = "DRILL_HOST_SECRET"
-
-
-class Scene(NamedTuple):
-    """An attacker, its neighbour, and what there is to get."""
-
-    isolation: str
-    drill: Drill
-    attacker: DrillPod
-    neighbour: DrillPod
-    secret: Path
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """Processes that are none of the attacker's business."""
-        node = os.getpid()
-        own_sidecar = self.attacker.sidecar_pid
-        return (node, own_sidecar, self.neighbour.sandbox_pid, self.neighbour.sidecar_pid, 1)
-
-    async def run(self, code: str) -> dict[str, Any]:
-        """Run an attack that tells what it got."""
-        said = await self.attacker.python(code, timeout_s=30)
-        assert said["stdout"], said
-        answer: dict[str, Any] = json.loads(said["stdout"].splitlines()[-1])
-        return answer
-
-
-@pytest_asyncio.fixture(loop_scope="module", scope="module", params=CONFINED)
-async def scene(request: pytest.FixtureRequest, drill: Drill) -> AsyncIterator[Scene]:
-    """Two pods of each class that the node offers, and a host file that its mode would let everybody read."""
-    isolation = str(request.param)
-    if drill.available[isolation]:
-        pytest.skip(drill.available[isolation])
-    secret = drill.folder / f"secret-{isolation}"
-    secret.write_text(SECRET)
-    secret.chmod(0o644)
-    attacker = await drill.start(f"attacker-{isolation}", isolation)
-    neighbour = await drill.start(f"neighbour-{isolation}", isolation)
-    await neighbour.shell(f"echo '{SECRET}' > mine; chmod 0644 mine; chmod 0755 .")
-    (neighbour.folder / "workspace").chmod(0o755)
-    yield Scene(isolation, drill, attacker, neighbour, secret)
-    for pod in (attacker, neighbour):
-        if pod.name not in drill.ears.endings:
-            await drill.end(pod)
-
-
-@pytest_asyncio.fixture(loop_scope="module", autouse=True)
-async def bystanders(scene: Scene) -> AsyncIterator[None]:
-    """After every attack the neighbour works and has its file, and the attacker's own sidecar is there."""
-    yield
-    said = await scene.neighbour.shell("cat mine")
-    assert said["stdout"] == SECRET + "\n", said
-    assert is_there(scene.attacker.sidecar_pid)
-    assert scene.secret.read_text() == SECRET
 
 
 @pytest.fixture
@@ -256,56 +199,3 @@ async def test_no_descriptor_is_left_open(scene: Scene) -> None:
     said = await scene.attacker.python(code)
 
     assert said["stdout"].strip() == "[0, 1, 2]"
-
-
-async def test_a_fork_bomb_stays_in_its_pod(scene: Scene) -> None:
-    """It meets the pod's own limit; the neighbour forks on; the pod's end is the bomb's end."""
-    pod = await scene.drill.start(f"bomb-{scene.isolation}", scene.isolation)
-
-    bombing = asyncio.ensure_future(pod.python(attacks.FORK_BOMB, timeout_s=20))
-    await asyncio.wait({bombing}, timeout=3)
-    assert await scene.neighbour.answers()
-    gone = await scene.drill.end(pod, within_s=15)
-    said = await bombing
-
-    assert gone.cause == "deleted"
-    if said.get("stdout"):
-        told = json.loads(said["stdout"].splitlines()[0])
-        assert told["why"] == "EAGAIN"
-        assert told["made"] <= LIMITS.pids
-    assert not is_there(pod.sandbox_pid)
-
-
-async def test_memory_ends_at_the_limit(scene: Scene) -> None:
-    """The greedy process is killed or told; its pod goes on."""
-    said = await scene.attacker.python(attacks.EAT_MEMORY, timeout_s=30)
-
-    eaten = [int(word) for word in said["stdout"].split()]
-    assert max(eaten, default=0) <= LIMITS.memory_mib, said
-    assert said.get("signal") == 9 or "MemoryError" in said["stderr"], said
-    assert await scene.attacker.answers()
-
-
-async def test_a_file_ends_at_the_limit(scene: Scene) -> None:
-    """One file never passes the disk limit; /tmp has a size of its own where it is one."""
-    folders = [scene.attacker.sandbox["inner_workspace"]]
-    if scene.isolation == "namespace":
-        folders.append("/tmp")
-    got = await scene.run(attacks.fill_disk(*folders))
-
-    assert got["got"] == []
-    assert await scene.attacker.answers()
-
-
-async def test_a_deep_tree_is_removed_with_its_pod(scene: Scene) -> None:
-    """Folders nested deeper than any path is long."""
-    pod = await scene.drill.start(f"deep-{scene.isolation}", scene.isolation)
-    code = "import os\nfor _ in range(3000):\n    os.mkdir('d' * 100); os.chdir('d' * 100)\nprint('deep')"
-    said = await pod.python(code, timeout_s=30)
-    assert said["stdout"] == "deep\n", said
-
-    await scene.drill.end(pod)
-    await scene.drill.machine.files.empty_trash()
-
-    assert not exists(pod.folder)
-    assert await until(lambda: not list((scene.drill.folder / "trash").iterdir()))

@@ -20,7 +20,9 @@ def test_an_ordinary_users_node_holds_the_same(everybodys_python: str) -> None:
     """Landlock, and namespaces where users may make them: every test passes there too, none is left out unseen."""
     writes_nothing = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
     command = [everybodys_python, "-m", "pytest", "-v", "--color=no", *writes_nothing]
-    files = [str(HERE / name) for name in ("test_attacks.py", "test_pods.py")]
+    files = [
+        str(HERE / name) for name in ("test_attacks.py", "test_limits_hold.py", "test_pods.py")
+    ]
 
     done = subprocess.run(
         [*command, *files],
