@@ -2,5 +2,8 @@
 
 
 def preload() -> None:
-    """Import all that a worker needs, once, in the zygote that forks workers."""
+    """Import and play through all that a worker needs, once, in the zygote that forks workers."""
     import worker_agent.__main__  # noqa: F401, PLC0415 - imported for what it loads
+    from worker_agent.rehearsal import rehearse  # noqa: PLC0415 - likewise
+
+    rehearse()
