@@ -122,7 +122,8 @@ async def _config(bus: Bus, suffix: str, body: dict[str, Any] | None, end: float
     """Ask until there is an answer: a cluster that elects its leader gives none. Asking twice does no harm here."""
     while True:
         try:
-            answer = await bus.js_api(suffix, body, timeout_s=ATTEMPT_S)
+            left_s = max(end - time.monotonic(), 0.05)
+            answer = await bus.js_api(suffix, body, timeout_s=min(ATTEMPT_S, left_s))
         except (OutcomeUnknown, Unavailable) as exc:
             if time.monotonic() >= end:
                 raise Unavailable(f"{suffix}: {exc}") from exc

@@ -33,12 +33,17 @@ class Permissions(msgspec.Struct, frozen=True):
         """Return the permissions as a user's JWT has them."""
         claims: dict[str, Any] = {}
         if self.publish is not None:
-            claims["pub"] = {"allow": list(self.publish)}
+            claims["pub"] = _allow(self.publish)
         if self.hear is not None:
-            claims["sub"] = {"allow": list(self.hear)}
+            claims["sub"] = _allow(self.hear)
         if self.answers:
             claims["resp"] = {"max": 1, "ttl": ANSWER_WITHIN_S * 1_000_000_000}
         return claims
+
+
+def _allow(listed: tuple[str, ...]) -> dict[str, list[str]]:
+    # The servers take an empty list for none at all, that is for everything.
+    return {"allow": list(listed)} if listed else {"deny": [">"]}
 
 
 def _inbox(name: str) -> str:
