@@ -46,7 +46,9 @@ async def measure(run: Run) -> None:
             lambda call: caller.call(call, POOL, CODE),
         )
         await cluster.wait_warm(POOL, options.stock)
+        before = look(cluster.roots())
         await asyncio.sleep(ALL_HEARD_S)
+        rest = between(before, look(cluster.roots()))
         say(f"warm: {count} calls, {options.rate:g} each second, on a stock of {options.stock}")
         async with without_pauses(), _stock_levels(cluster) as levels:
             first = look(cluster.roots())
@@ -54,7 +56,7 @@ async def measure(run: Run) -> None:
             usage = between(first, look(cluster.roots()))
         report_calls(run, calls, heard)
         run.report.add("warm_stock_min", min(levels, default=options.stock))
-        report_usage(run, usage, len(calls))
+        report_usage(run, rest, usage, len(calls))
 
 
 def report_calls(run: Run, calls: Sequence[Call], heard: Heard) -> None:
@@ -99,26 +101,31 @@ def report_calls(run: Run, calls: Sequence[Call], heard: Heard) -> None:
     )
 
 
-def report_usage(run: Run, usage: Usage, calls: int) -> None:
-    """Enter what the machine was busy with."""
+def report_usage(run: Run, rest: Usage, usage: Usage, calls: int) -> None:
+    """Enter what the machine was busy with, and what of it a task costs beyond the rest before."""
     report = run.report
     rows = []
+
+    def add(name: str, cores: float, at_rest: float) -> None:
+        each_ms = (cores - at_rest) * usage.seconds * 1000 / calls
+        rows.append([name, f"{at_rest:.3f}", f"{cores:.3f}", f"{each_ms:.2f}"])
+
     for group in GROUPS:
-        cores = usage.cores[group]
-        report.add(f"warm_cores_{group}", cores)
-        rows.append([group, f"{cores:.3f}", f"{cores * usage.seconds * 1000 / calls:.2f}"])
+        report.add(f"warm_cores_{group}", usage.cores[group])
+        add(group, usage.cores[group], rest.cores[group])
     report.add("warm_cores_total", usage.total)
+    report.add("warm_rest_cores_total", rest.total)
     report.add("warm_cores_elsewhere", usage.elsewhere)
-    rows.append(
-        ["together", f"{usage.total:.3f}", f"{usage.total * usage.seconds * 1000 / calls:.2f}"]
+    each_ms = (usage.total - rest.total) * usage.seconds * 1000 / calls
+    report.add("warm_cpu_ms_per_task", each_ms)
+    add("together", usage.total, rest.total)
+    add("elsewhere", usage.elsewhere, rest.elsewhere)
+    report.sections.append(
+        "warm: processor time\n"
+        + table(["process group", "cores at rest", "cores", "ms for each task beyond rest"], rows)
     )
-    rows.append(["elsewhere", f"{usage.elsewhere:.3f}", ""])
     if usage.waiting is not None:
         report.add("warm_waiting_share", usage.waiting)
-        rows.append(["time in which somebody waited for a core", f"{usage.waiting:.1%}", ""])
-    report.sections.append(
-        "warm: processor time\n" + table(["process group", "cores", "ms for each task"], rows)
-    )
     if usage.elsewhere > QUIET_CORES:
         report.notes.append(
             f"warm: {usage.elsewhere:.2f} cores were used by other things than the cluster: the machine was not quiet"
