@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import time
 from pathlib import Path
 
 from shared import logs
@@ -38,12 +39,13 @@ class PodFiles:
         for left in self.pods_dir.iterdir():
             self.discard(left.name)
 
-    def create(self, pod: str, uid: int | None) -> Path:
+    def create(self, pod: str, uid: int | None, *, with_tmp: bool) -> Path:
         """Make a pod's directory.
 
         Args:
             pod: its name.
             uid: owner of its workspace; None: this process's user.
+            with_tmp: its sandbox has no /tmp of its own.
 
         Raises:
             Conflict: it exists.
@@ -54,7 +56,7 @@ class PodFiles:
         except FileExistsError as exc:
             raise Conflict(f"pod {pod}: its directory exists") from exc
         path.chmod(0o711)  # whatever the umask
-        for name in ("workspace", "tmp"):
+        for name in ("workspace", "tmp") if with_tmp else ("workspace",):
             (path / name).mkdir(0o700)
             if uid is not None:
                 os.chown(path / name, uid, uid)
@@ -67,7 +69,9 @@ class PodFiles:
     def discard(self, pod: str) -> None:
         """Free a pod's name at once; its files go with the next `empty_trash`."""
         try:
-            (self.pods_dir / pod).rename(self._trash / f"{os.getpid()}-{next(self._numbers)}-{pod}")
+            # The time: a node in a container has the same pid each time, and may find its own former trash.
+            name = f"{time.time_ns()}-{next(self._numbers)}-{pod}"
+            (self.pods_dir / pod).rename(self._trash / name)
         except FileNotFoundError:
             return
 

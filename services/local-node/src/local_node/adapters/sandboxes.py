@@ -148,7 +148,7 @@ class Sandboxes:
     async def _try(self, isolation: str, own_uid: bool) -> str:
         pod = f"probe-{isolation}"
         uid = self._uids.take(()) if own_uid and self._uids is not None else None
-        self._files.create(pod, uid)
+        self._files.create(pod, uid, with_tmp=isolation not in _ROOTED)
         request = {
             "pod": pod, "isolation": isolation, "uid": uid, "rlimits": _PROBE_LIMITS, "niceness": 0, "probe": True,
         }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -23,6 +24,7 @@ from shared.messages import PodSpec
 log = logs.get(__name__)
 
 _START_TIMEOUT_S = 10.0
+_EMPTY_S = 0.05
 _ROOTED_WORKSPACE = "/workspace"
 
 
@@ -49,7 +51,7 @@ class PodStarter:
         if uid is not None:
             self._uids[spec.pod] = uid
         try:
-            path = self._files.create(spec.pod, uid)
+            path = self._files.create(spec.pod, uid, with_tmp=isolation != "namespace")
             group = self._groups.create(spec.pod, spec.limits)
         except OSError as exc:
             await self.clean(spec.pod)
@@ -94,9 +96,11 @@ class PodStarter:
     async def clean(self, pod: str) -> None:
         """Release what a pod whose processes are gone held besides its files."""
         self._uids.pop(pod, None)
-        self._groups.kill(pod)
         if not self._groups.remove(pod):
-            log.warning("cgroup.kept", pod=pod)
+            self._groups.kill(pod)
+            await asyncio.sleep(_EMPTY_S)
+            if not self._groups.remove(pod):
+                log.warning("cgroup.kept", pod=pod)
 
     def discard(self, pod: str) -> None:
         """Give up a pod's files, and with them its name."""

@@ -13,8 +13,13 @@ from collections.abc import Container
 _PASSES_MAX = 200
 
 
-def children(pid: int) -> list[int]:
-    """Return the living children of a process; dead ones that nobody has reaped are left out."""
+def children(pid: int, spared: Container[int] = ()) -> list[int]:
+    """Return the living children of a process; dead ones that nobody has reaped are left out.
+
+    Args:
+        pid: whose.
+        spared: children that are of no interest; they are not looked at.
+    """
     found: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -26,7 +31,7 @@ def children(pid: int) -> list[int]:
         found += [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except ProcessLookupError:
         pass
-    return [child for child in found if _is_alive_below(child, pid)]
+    return [child for child in found if child not in spared and _is_alive_below(child, pid)]
 
 
 def descendants(pid: int) -> list[int]:
@@ -67,7 +72,7 @@ def end_children(spared: Container[int] = ()) -> None:
         spared: children that stay.
     """
     for _ in range(_PASSES_MAX):
-        doomed = [pid for pid in children(os.getpid()) if pid not in spared]
+        doomed = children(os.getpid(), spared)
         if not doomed:
             return
         for pid in doomed:
