@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox import Client, ClientOptions
+from agent_sandbox.embedded.child import last_lines
 from agent_sandbox.embedded.folder import Folder
 
 PROGRAM = Path(sys.executable).parent / "agent-sandbox"
@@ -60,11 +61,18 @@ def embedded(place: Path) -> Iterator[Folder]:
     pools = place / "pools.toml"
     pools.write_text(POOLS)
     folder = Folder(place / "shared")
-    up = run_cli("up", "--pools", str(pools), state=folder.path, timeout_s=120)
-    assert up.returncode == 0, up.stderr
-    yield folder
-    down = run_cli("down", state=folder.path)
+    try:
+        up = run_cli("up", "--pools", str(pools), "--wait", "45", state=folder.path)
+        assert up.returncode == 0, up.stderr + _last_words(folder)
+        yield folder
+    finally:
+        down = run_cli("down", state=folder.path)
     assert down.returncode == 0, down.stderr
+
+
+def _last_words(folder: Folder) -> str:
+    """Return the end of every log, for whoever has to find out why."""
+    return "".join(f"\n{path.name}: {last_lines(path, 4)}" for path in folder.logs.iterdir())
 
 
 @pytest.fixture

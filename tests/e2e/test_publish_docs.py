@@ -115,3 +115,26 @@ def test_every_subject_in_the_document_is_the_code_s(embedded: Folder) -> None:
         subjects.ask("<tenant>", "sessions"),
     ):
         assert subject in text
+
+
+def test_the_documented_client_runs_as_it_stands(embedded: Folder) -> None:
+    """The Python block of docs/cli.md, word for word."""
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "cli.md").read_text(), re.DOTALL)
+
+    done = subprocess.run(
+        [sys.executable, "-c", block],
+        env={**os.environ, "AGENT_SANDBOX_STATE": str(embedded.path)},
+        capture_output=True,
+        text=True,
+        timeout=40,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "42"
+    assert done.stdout.splitlines()[-4:] == [
+        "stdout 0 b'1\\n'",
+        "stdout 2 b'2\\n'",
+        "stdout 4 b'3\\n'",
+        "ok",
+    ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from agent_sandbox import places
-from shared.errors import InvalidMessage, NotFound, Unavailable
+from shared.errors import Forbidden, InvalidMessage, NotFound, Unavailable
 from shared.identity import read_credential
 from shared.messages import Credential
 
@@ -31,6 +31,7 @@ def find_access(
 
     Raises:
         NotFound: no cluster there, no credential file.
+        Forbidden: a file can't be read.
         Unavailable: the cluster in the folder has not come up yet.
         InvalidMessage: a file is damaged.
     """
@@ -42,16 +43,23 @@ def find_access(
         ]
     if servers:
         named = credential or environ.get(places.CREDENTIAL_VARIABLE)
-        return Access(tuple(servers), read_credential(Path(named)) if named else None)
+        return Access(tuple(servers), _read(Path(named)) if named else None)
     folder = (state or places.default_state(environ)).expanduser()
     try:
         found = msgspec.json.decode((folder / places.CLUSTER_FILE).read_bytes(), type=_Cluster)
     except (FileNotFoundError, NotADirectoryError) as exc:
         raise NotFound(f"no cluster in {folder}: start one with `agent-sandbox up`") from exc
     except OSError as exc:
-        raise NotFound(f"{exc.filename}: {exc.strerror}") from exc
+        raise Forbidden(f"{exc.filename}: {exc.strerror}") from exc
     except (msgspec.DecodeError, msgspec.ValidationError) as exc:
         raise InvalidMessage(f"{folder / places.CLUSTER_FILE} is damaged: {exc}") from exc
     if not found.servers:
         raise Unavailable(f"the cluster in {folder} was never up: start it with `agent-sandbox up`")
-    return Access(found.servers, read_credential(credential or folder / places.CREDENTIAL_FILE))
+    return Access(found.servers, _read(credential or folder / places.CREDENTIAL_FILE))
+
+
+def _read(path: Path) -> Credential:
+    try:
+        return read_credential(path)
+    except OSError as exc:
+        raise Forbidden(f"credential {path}: {exc.strerror}") from exc

@@ -51,7 +51,8 @@ def main() -> None:
 
 def _fail(exc: ServiceError) -> int:
     """Say what went wrong, as an object too where the command was asked for JSON."""
-    if "--json" in sys.argv:
+    words = sys.argv[: sys.argv.index("--")] if "--" in sys.argv else sys.argv
+    if "--json" in words:
         print_json({"error": exc.info()})
     sure = "" if exc.definite else " (it may have happened)"
     click.echo(f"agent-sandbox: {exc.code}: {exc}{sure}", err=True)

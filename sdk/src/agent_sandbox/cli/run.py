@@ -55,10 +55,10 @@ def run(
     sandbox: use a session to keep it.
     """
     options = read_task_options(given)
+    if bool(argv) + (given["python_file"] is not None) + ("shell" in options) != 1:
+        raise click.UsageError("exactly one of -- CMD, --shell LINE and --python FILE expected")
     if given["python_file"] is not None:
         options["code"] = read_code(given["python_file"])
-    if bool(argv) + ("code" in options) + ("shell" in options) != 1:
-        raise click.UsageError("exactly one of -- CMD, --shell LINE and --python FILE expected")
 
     async def work() -> int:
         async with open_client(state) as client:

@@ -50,7 +50,8 @@ def show(task_id: str, session_id: str | None, state: Path | None, as_json: bool
         print_json(found.to_json()) if as_json else _print_result(found)
     elif found.record is None:
         raise NotFound(
-            f"no result and no session of task {task_id}: unknown, or still waiting in its lane"
+            f"no result and no session of task {task_id}: unknown, still waiting in its lane, or a later task "
+            "of a session (name it: --session)"
         )
     elif as_json:
         print_json(found)

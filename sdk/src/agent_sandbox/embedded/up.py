@@ -27,7 +27,7 @@ from agent_sandbox.embedded.procs import (
 from agent_sandbox.embedded.programs import inherited
 from agent_sandbox.embedded.table import Table, read_table
 from agent_sandbox.embedded.wishes import Wishes, digest, keep
-from shared.errors import Forbidden, Rejected, Unavailable
+from shared.errors import Forbidden, InvalidMessage, Rejected, Unavailable
 
 POLL_S = 0.05
 SUPERVISOR_S = 10.0
@@ -66,11 +66,17 @@ def up(folder: Folder, wishes: Wishes, *, wait_s: float, say: Say) -> Up:
         UpFailed: it did not come up (says what is missing).
     """
     began = time.monotonic()
-    cluster = keep(folder, folder.create(), wishes)
+    cluster = folder.create()
+    locked = folder.is_locked()
+    if locked and wishes.base_port is not None and (wishes.base_port or None) != cluster.base_port:
+        raise InvalidMessage(
+            "port: can't be changed while the cluster runs; `agent-sandbox down` first"
+        )
+    cluster = keep(folder, cluster, wishes)
     wished = digest(folder)
     did: Literal["started", "found", "applied"] = "found"
     spawned: subprocess.Popen[bytes] | None = None
-    if not folder.is_locked():
+    if not locked:
         clean_up_after_crash(folder, cluster)
         spawned = _spawn(folder, cluster)
         did = "started"

@@ -1,0 +1,98 @@
+"""The command line without a cluster: help, wrong usage, and one clear line where there is nothing to talk to."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from agent_sandbox.cli.output import ago
+from agent_sandbox.cli.root import root
+
+PROGRAM = Path(sys.executable).parent / "agent-sandbox"
+COMMANDS = (
+    ("up",),
+    ("down",),
+    ("status",),
+    ("run",),
+    *(("session", verb) for verb in ("create", "exec", "python", "list", "show", "close")),
+    *(("session", verb) for verb in ("write", "read", "ls", "rm")),
+    *(("task", verb) for verb in ("show", "cancel")),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_explains_itself_and_speaks_json(command: tuple[str, ...]) -> None:
+    """`--help` says what it does, where the state is and that there is `--json`."""
+    done = CliRunner().invoke(root, [*command, "--help"])
+
+    assert done.exit_code == 0
+    assert "--json" in done.output
+    assert "--state" in done.output
+
+
+def test_the_exit_codes_are_documented() -> None:
+    """In the help of the program itself."""
+    text = " ".join(CliRunner().invoke(root, ["--help"]).output.split())
+
+    for code in (
+        "124 timeout",
+        "125 fault",
+        "126 or 127",
+        "130",
+        "137 out of memory",
+        "2 wrong usage",
+    ):
+        assert code in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run"],
+        ["run", "--shell", "a", "--python", "b"],
+        ["run", "--class", "recovery", "--", "a"],
+        ["run", "--timeout", "0", "--", "a"],
+        ["session", "exec", "some-session"],
+        ["session", "python", "some-session"],
+        ["up", "--nodes", "0"],
+        ["up", "--isolation", "iron"],
+    ],
+)
+def test_wrong_usage_ends_with_2(words: list[str]) -> None:
+    """Before anything is looked for."""
+    assert CliRunner().invoke(root, words).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "words", [("run", "--", "true"), ("status",), ("down",), ("session", "list")]
+)
+def test_without_a_cluster_there_is_one_line_that_says_what_to_do(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    """No traceback, exit code 125; with `--json` the error is an object on stdout."""
+    named = [*words[:1], *words[1:2], "--json", "--state", str(tmp_path)]
+    if words[0] in ("run", "status", "down"):
+        named = [words[0], "--json", "--state", str(tmp_path), *words[1:]]
+    done = subprocess.run(
+        [PROGRAM, *named], capture_output=True, text=True, timeout=30, check=False
+    )
+
+    assert done.returncode == 125
+    assert done.stderr.count("\n") == 1
+    assert "start one with `agent-sandbox up`" in done.stderr
+    assert "code" in json.loads(done.stdout)["error"]
+
+
+def test_ages_are_short() -> None:
+    """The largest unit that fits; nothing for a time that is not known."""
+    assert [ago(then, 100_000.0) for then in (99_990_000, 99_000_000, 50_000_000, 0)] == [
+        "10 s",
+        "16.7 min",
+        "13.9 h",
+        "",
+    ]

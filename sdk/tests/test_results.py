@@ -1,0 +1,91 @@
+"""From stored results to exit codes and exceptions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent_sandbox.results import Result, TaskFailed, describe, exit_code_of
+from shared.errors import ErrorInfo
+from shared.messages import TaskResult, Timing
+
+
+def stored(**fields: Any) -> TaskResult:
+    """Return a stored result with these fields."""
+    return TaskResult(task="task-0001", session="task-0001", tenant="default", **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"status": "ok"}, 0),
+        ({"status": "ok", "exit_code": 0}, 0),
+        ({"status": "failed", "reason": "exit_code", "exit_code": 3}, 3),
+        ({"status": "failed", "reason": "signal", "signal": 11}, 139),
+        ({"status": "failed", "reason": "oom", "signal": 9}, 137),
+        ({"status": "failed", "reason": "timeout", "signal": 9}, 124),
+        (
+            {
+                "status": "failed",
+                "reason": "exec",
+                "error": ErrorInfo(code="exec_not_found", message=""),
+            },
+            127,
+        ),
+        (
+            {
+                "status": "failed",
+                "reason": "exec",
+                "error": ErrorInfo(code="exec_denied", message=""),
+            },
+            126,
+        ),
+        ({"status": "failed", "reason": "limit"}, 125),
+        ({"status": "failed", "reason": "sandbox_lost"}, 125),
+        ({"status": "failed", "reason": "file"}, 125),
+        ({"status": "cancelled", "reason": "requested", "signal": 9}, 130),
+        ({"status": "expired", "reason": "deadline"}, 124),
+        ({"status": "rejected", "reason": "invalid"}, 125),
+        ({"status": "poison", "reason": "deaths"}, 125),
+        ({"status": "interrupted", "reason": "worker_lost"}, 125),
+    ],
+)
+def test_every_end_has_its_exit_code(fields: dict[str, Any], code: int) -> None:
+    """The program's own where it ended by itself; else the one that says whose fault it was."""
+    assert exit_code_of(stored(**fields)) == code
+
+
+def test_a_result_is_described_in_one_sentence() -> None:
+    """The system's words where it has some, else what the reason means."""
+    error = ErrorInfo(code="timeout", message="ran longer than timeout_s")
+
+    said = describe(stored(status="failed", reason="timeout", error=error))
+    plain = describe(stored(status="failed", reason="exit_code", exit_code=2))
+
+    assert said == "task task-0001 failed: ran longer than timeout_s"
+    assert plain == "task task-0001 failed: exit code 2"
+
+
+def test_check_raises_for_everything_but_ok() -> None:
+    """The exception keeps the result, and knows whether the task surely did nothing."""
+    fine = Result(raw=stored(status="ok"))
+    refused = Result(raw=stored(status="rejected", reason="session_ended"))
+    stopped = Result(raw=stored(status="cancelled", timing=Timing(started_ms=5.0)))
+
+    with pytest.raises(TaskFailed) as never_ran:
+        refused.check()
+    with pytest.raises(TaskFailed) as ran:
+        stopped.check()
+
+    assert fine.check() is fine
+    assert never_ran.value.result is refused
+    assert (never_ran.value.did_nothing, ran.value.did_nothing) == (True, False)
+
+
+def test_json_holds_what_is_stored_and_what_the_caller_saw() -> None:
+    """One flat object."""
+    fields = Result(raw=stored(status="ok", exit_code=0), tti_s=0.004, total_s=0.02).to_json()
+
+    assert fields["status"] == "ok"
+    assert (fields["tti_s"], fields["total_s"]) == (0.004, 0.02)

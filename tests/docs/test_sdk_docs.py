@@ -1,0 +1,55 @@
+"""What the documents of the command line, the client and the pools say is what the code does."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import click
+import msgspec
+
+from agent_sandbox.cli.root import root
+from shared.pools import PodLimits, PoolSpec, parse_pools
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_every_command_stands_in_the_overview() -> None:
+    """A new command comes with its line."""
+    text = (DOCS / "cli.md").read_text()
+    session = root.commands["session"]
+    assert isinstance(session, click.Group)
+
+    assert [name for name in root.commands if f"`{name}" not in text] == []
+    verbs = [
+        name
+        for name in session.commands
+        if not re.search(rf"session [a-z\\|]*\b{name}\b|`{name}`", text)
+    ]
+    assert verbs == []
+
+
+def test_every_field_of_a_pool_is_documented_with_its_default() -> None:
+    """Fields, defaults, and an example that can be read."""
+    text = (DOCS / "pools.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| `?([^|`]*)`? \|", text, re.MULTILINE))
+    (example,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+
+    for field in msgspec.structs.fields(PoolSpec):
+        if field.name not in ("name", "limits"):
+            assert (
+                float(rows[field.name]) == field.default
+                if rows[field.name].isdigit()
+                else rows[field.name] == field.default
+            )
+    for name, value in msgspec.to_builtins(PodLimits()).items():
+        assert f"`{name}` {value}" in text
+    assert [pool.name for pool in parse_pools(example)] == ["default", "small"]
+
+
+def test_the_client_s_example_is_valid_python() -> None:
+    """It is run by tests/e2e as it stands."""
+    (example,) = re.findall(r"```python\n(.*?)```", (DOCS / "cli.md").read_text(), re.DOTALL)
+
+    assert ast.parse(example)
