@@ -1,0 +1,10 @@
+"""Lets the modules of the model import each other as `tests.model.…`, however pytest was started."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = str(Path(__file__).resolve().parents[2])
+if ROOT not in sys.path:
+    sys.path.insert(0, ROOT)

@@ -1,0 +1,225 @@
+"""The draft in which a step changes a state."""
+
+from __future__ import annotations
+
+from tests.model.records import DEAD, RESCUER, WORKERS, Book, Tasks, Truth
+from tests.model.rules import Broken, Rules
+from tests.model.state import ABSENT, FLYING, GONE, STRAY, WAITING, WARM, Rescuer, State, Worker
+
+from shared import limits
+from shared.record import EndState, Hold
+
+
+class Draft:
+    """A state that is being changed by one step."""
+
+    __slots__ = (*State._fields, "book", "keeps_workspaces", "rules")
+
+    def __init__(self, state: State, book: Book, rules: Rules, *, keeps_workspaces: bool) -> None:
+        """Start from `state`."""
+        (
+            self.truth, self.results, self.accepted, self.copies, self.tokens, self.workers, self.rescuer,
+            self.hint, self.expired, self.promised, self.budget, self.token_sent, self.late,
+            self.deaths,
+        ) = state  # fmt: skip
+        self.book = book
+        self.rules = rules
+        self.keeps_workspaces = keeps_workspaces
+
+    # --- what steps do ---------------------------------------------------------------------------------------------
+    def spend(self, *kinds: str) -> None:
+        """Take faults from the budget."""
+        left = {kind: getattr(self.budget, kind) - 1 for kind in kinds}
+        self.budget = self.budget._replace(**left)
+
+    def put(self, index: int, worker: Worker) -> None:
+        """Give a worker its next step."""
+        first, second = self.workers
+        self.workers = (first, worker) if index else (worker, second)
+
+    def write(self, truth: Truth, by: str = "") -> None:
+        """Write the record: everybody else's view turns stale, and no late write can land any more."""
+        self.truth = truth
+        self.token_sent = False
+        first, second = self.workers
+        self.workers = (
+            first if by == WORKERS[0] or not first.fresh else _stale(first),
+            second if by == WORKERS[1] or not second.fresh else _stale(second),
+        )
+        if self.rescuer and by != RESCUER:
+            self.rescuer = Rescuer(self.rescuer.epoch, False)
+        if self.late and (self.rules.commit_by_cas or self.late.kind != "commit"):
+            self.late = None
+
+    def settle(self, task: int, result: str) -> None:
+        """Write a task's result."""
+        known = self.results[task]
+        if known is not None:
+            raise Broken(f"P2 result of task {task} written twice ({known}, then {result})")
+        if self.deaths and task == self.rest_of_inbox():
+            self.deaths = 1 if self.truth and self.truth.owner == DEAD else 0
+        self.results = (*self.results[:task], result, *self.results[task + 1 :])
+
+    def commit(
+        self, hold: Hold, task: int, workspace: Tasks, result: str, *, answered: bool = True
+    ) -> None:
+        """Write result and record in one batch, as the owner `hold`, who knows if it was answered."""
+        truth = self.truth
+        assert truth is not None
+        if not (truth.owner == hold.owner and truth.epoch == hold.epoch):
+            raise Broken(
+                f"P3 commit of task {task} accepted from epoch {hold.epoch}, record is at {truth.epoch}"
+            )
+        self.settle(task, result)
+        completed = self.book.complete(truth, hold, task, workspace, result)
+        self.write(completed, by=hold.owner if answered else "")
+
+    def end(self, state: EndState, task: int) -> None:
+        """Write an end from outside in one batch with its task's result."""
+        truth = self.truth
+        if state == "poison":
+            self.check_poison()
+        ended = self.book.end(truth, state) if truth else self.book.end_unborn(state)
+        self.write(ended)
+        if self.rules.end_is_one_batch:
+            self.settle(task, state)
+
+    def check_poison(self) -> None:
+        """Raise Broken where nothing died often enough to be poison."""
+        if self.deaths < limits.DEATHS_MAX:
+            raise Broken(f"P8 poison after {self.deaths} deaths, {limits.DEATHS_MAX} are wanted")
+
+    def promise(self, task: int) -> None:
+        """Answer a cancel with `cancelled`."""
+        self.promised = tuple(sorted({*self.promised, task}))
+
+    def fall(self, index: int) -> None:
+        """A worker's process ends; a new pod with a new identity takes its place."""
+        self.put(index, WARM)
+        if self.truth and self.truth.owner == WORKERS[index]:
+            self.truth = self.book.renamed(self.truth, WORKERS[index], DEAD)
+            self.deaths += 1
+        if self.late and self.late.owner == WORKERS[index]:
+            self.late = self.late._replace(owner=DEAD)
+
+    def rest_of_inbox(self) -> int | None:
+        """Return the first task without a result, as its next owner finds it; None if there is none."""
+        if self.results[0] is None:
+            return 0
+        assert self.truth is not None
+        for task in range(self.truth.position + 1, self.accepted + 1):
+            if self.results[task] is None or not self.rules.done_tasks_are_skipped:
+                return task
+        return None
+
+    def move(self, message: str, to: int, deliveries: int | None = None) -> None:
+        """Move a queue message."""
+        index = int(message[1])
+        if message[0] == "T":
+            self.tokens = (self.tokens[0], to) if index else (to, self.tokens[1])
+            return
+        known = self.copies[index][1] if deliveries is None else deliveries
+        slot = (to, 0 if to == GONE else known)
+        self.copies = (self.copies[0], slot) if index else (slot, self.copies[1])
+
+    def ack(self, message: str) -> None:
+        """Remove a message, whoever asks: a zombie's ack is accepted."""
+        if message in ("", STRAY):
+            return
+        self.move(message, GONE if message[0] == "P" else ABSENT)
+        forgotten = "" if message[0] == "P" else STRAY
+        first, second = self.workers
+        self.workers = (_without(first, message, forgotten), _without(second, message, forgotten))
+
+    def give_back(self, message: str) -> None:
+        """Nak: the message may be delivered again."""
+        if message in ("", STRAY):
+            return
+        index = int(message[1])
+        where = self.copies[index][0] if message[0] == "P" else self.tokens[index]
+        if where == FLYING:
+            self.move(message, WAITING)
+
+    # --- from draft to state -------------------------------------------------------------------------------------------
+    def freeze(self) -> State:
+        """Return the canonical form of what the draft has become."""
+        self._count_epochs_from_the_record()
+        self._order_tokens()
+        if not self.keeps_workspaces:
+            self._forget_workspaces()
+        self._order_workers()
+        return State(
+            self.truth, self.results, self.accepted, self.copies, self.tokens, self.workers, self.rescuer,
+            self.hint, self.expired, self.promised, self.budget, self.token_sent, self.late,
+            self.deaths,
+        )  # fmt: skip
+
+    def _count_epochs_from_the_record(self) -> None:
+        truth = self.truth
+        if truth is None or truth.epoch == 1:
+            return
+        base = truth.epoch - 1
+        self.truth = self.book.at_epoch(truth, 1)
+        first, second = (
+            worker if worker.at == "warm" else worker._replace(epoch=_relative(worker.epoch, base))
+            for worker in self.workers
+        )
+        self.workers = (first, second)
+        if self.rescuer:
+            self.rescuer = Rescuer(_relative(self.rescuer.epoch, base), self.rescuer.fresh)
+        if self.late:
+            self.late = self.late._replace(epoch=_relative(self.late.epoch, base))
+
+    def _order_tokens(self) -> None:
+        """Token slots are alike."""
+        if self.tokens[0] >= self.tokens[1]:
+            return
+        self.tokens = (self.tokens[1], self.tokens[0])
+        other = {"T0": "T1", "T1": "T0"}
+        first, second = (
+            worker._replace(message=other[worker.message]) if worker.message in other else worker
+            for worker in self.workers
+        )
+        self.workers = (first, second)
+
+    def _forget_workspaces(self) -> None:
+        """A workspace matters only to a commit that can still succeed."""
+        for index in (0, 1):
+            worker = self.workers[index]
+            if worker.workspace and not (
+                worker.fresh and worker.at in ("running", "claimed", "looking")
+            ):
+                self.put(index, worker._replace(workspace=()))
+
+    def _order_workers(self) -> None:
+        """Workers are alike."""
+        first, second = self.workers
+        if first < second:
+            return
+        owner = self.truth.owner if self.truth else None
+        sender = self.late.owner if self.late else None
+        one, two = WORKERS
+        if first == second and (owner == two, sender == two) <= (owner == one, sender == one):
+            return
+        self.workers = (second, first)
+        if owner in WORKERS and self.truth:
+            self.truth = self.book.swapped(self.truth)
+        if sender in WORKERS and self.late:
+            self.late = self.late._replace(owner=two if sender == one else one)
+
+
+def _relative(epoch: int, base: int) -> int:
+    return epoch - base if 1 <= epoch - base <= 2 else 0
+
+
+def _stale(worker: Worker) -> Worker:
+    held = None if worker.at == "released" else worker.held
+    return worker._replace(fresh=False, held=held)
+
+
+def _without(worker: Worker, message: str, forgotten: str) -> Worker:
+    if worker.message != message:
+        return worker
+    if worker.at == "claimed":
+        return worker._replace(message="")
+    return worker._replace(message=forgotten) if forgotten else worker

@@ -1,0 +1,131 @@
+"""The model's records are real ones made finite: the transitions cannot tell the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.model.records import abstracted
+
+from shared import transitions
+from shared.errors import Conflict, StaleEpoch
+from shared.messages import Interruption, WorkspaceLost
+from shared.record import Death, Hold, Record, State
+
+EPOCH = 5
+STATES: list[State] = ["queued", "running", "rescuing", "idle", "closed", "cancelled"]
+
+losses = st.builds(
+    WorkspaceLost, cause=st.text(max_size=3), epoch=st.integers(1, 4), at_ms=st.just(0)
+)
+interruptions = st.builds(
+    Interruption, cause=st.text(max_size=3), epoch=st.integers(1, 4), worker=st.just("w0"),
+    revoked_ms=st.just(0),
+)  # fmt: skip
+
+
+@st.composite
+def records(draw: st.DrawFn) -> Record:
+    """Return any record that the protocol may meet, history and all."""
+    state = draw(st.sampled_from(STATES))
+    owned = state in ("running", "rescuing")
+    lost = draw(st.none() | losses)
+    return Record(
+        session="session-1",
+        tenant="acme",
+        pool="p",
+        state=state,
+        lane=draw(st.sampled_from(["recovery", "interactive"])),
+        client_lane="interactive",
+        keep=draw(st.booleans()),
+        accepted_ms=1,
+        epoch=EPOCH,
+        owner=draw(st.sampled_from(["w1", "w2"])) if owned else None,
+        first_done=draw(st.booleans()) or lost is not None,
+        position=draw(st.integers(0, 3)),
+        deaths=draw(st.integers(0, 2)),
+        death_task=draw(st.sampled_from(["", "1", "2"])),
+        attempt=draw(st.integers(0, 9)),
+        interruptions=tuple(draw(st.lists(interruptions, max_size=9))),
+        lost=lost,
+        losses=draw(st.integers(0, 3)),
+        last_loss=draw(st.none() | losses),
+        tasks_done=draw(st.integers(0, 9)),
+    )
+
+
+def _owned(epoch: int) -> Record:
+    return Record(
+        session="session-1", tenant="acme", pool="p", state="running", lane="", client_lane="interactive",
+        keep=False, accepted_ms=1, epoch=epoch, owner="w1", position=1, first_done=True,
+    )  # fmt: skip
+
+
+def _revoke(process_died: bool, in_task: bool, task: str) -> Callable[[Record, int], Record]:
+    death = Death(cause="c", process_died=process_died, in_task=in_task, task=task)
+    return lambda record, _: transitions.revoke(record, death=death, now_ms=0)
+
+
+ACTS: dict[str, Callable[[Record, int], Record]] = {
+    "claim": lambda record, _: transitions.claim(record, owner="w2", node="n", now_ms=0),
+    "complete first": lambda record, epoch: transitions.complete(
+        record, Hold("w1", epoch), inbox_seq=None, then="close", now_ms=0
+    ),
+    "complete": lambda record, epoch: transitions.complete(
+        record, Hold("w1", epoch), inbox_seq=3, then="keep", now_ms=0
+    ),
+    "release": lambda record, epoch: transitions.release(
+        record, Hold("w1", epoch), position=2, now_ms=0
+    ),
+    "take back": lambda record, epoch: transitions.take_back(record, _owned(epoch)),
+    "wake": lambda record, _: transitions.wake(record, lane="batch"),
+    "revoke silent": _revoke(False, True, ""),
+    "revoke dead": _revoke(True, True, "2"),
+    "revoke idle": _revoke(True, False, ""),
+    "rescue": lambda record, _: transitions.rescue(record, owner="c", now_ms=0),
+    "rescued": lambda record, epoch: transitions.rescued(record, Hold("w1", epoch)),
+    "end": lambda record, _: transitions.end(record, state="expired", reason="r", now_ms=0),
+}
+
+
+def _outcome(act: Callable[[Record, int], Record], record: Record, epoch: int) -> Record | type:
+    try:
+        return act(record, epoch)
+    except (Conflict, StaleEpoch) as refusal:
+        return type(refusal)
+
+
+@pytest.mark.parametrize("name", ACTS)
+@settings(max_examples=50)
+@given(record=records(), snapshots=st.booleans())
+def test_what_the_model_drops_decides_nothing(name: str, record: Record, snapshots: bool) -> None:
+    """First drop, then act, is the same as first act, then drop."""
+
+    def drop(outcome: Record | type) -> Record | type:
+        return abstracted(outcome, snapshots=snapshots) if isinstance(outcome, Record) else outcome
+
+    concrete = _outcome(ACTS[name], record, EPOCH)
+    abstract = _outcome(ACTS[name], abstracted(record, snapshots=snapshots), EPOCH)
+
+    assert drop(abstract) == drop(concrete)
+
+
+@pytest.mark.parametrize("name", ACTS)
+@settings(max_examples=50)
+@given(record=records(), shift=st.integers(1, 1000), view=st.integers(-1, 1))
+def test_only_differences_of_epochs_count(name: str, record: Record, shift: int, view: int) -> None:
+    """The same record many owners later is treated alike."""
+
+    def shifted(record: Record, by: int) -> Record:
+        return replace(record, epoch=record.epoch + by, interruptions=(), lost=None, last_loss=None)
+
+    here = _outcome(ACTS[name], shifted(record, 0), EPOCH + view)
+    later = _outcome(ACTS[name], shifted(record, shift), EPOCH + view + shift)
+
+    if isinstance(here, Record) and isinstance(later, Record):
+        assert shifted(here, shift) == shifted(later, 0)
+    else:
+        assert here == later
