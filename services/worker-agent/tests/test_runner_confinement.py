@@ -73,6 +73,21 @@ async def test_no_signal_of_the_interpreters_own_harms_the_runner(
     assert (await any_runner.python("'fine'")).stdout == b"'fine'\n"
 
 
+async def test_tasks_can_end_what_earlier_ones_have_started(any_runner: Any) -> None:
+    """All user processes of a session are within each other's reach, whoever started them."""
+    server = int((await any_runner.shell("sleep 4712 & echo $!")).stdout)
+    killed = await any_runner.shell(f"kill {server} && echo killed")
+    await any_runner.python("import os, subprocess; child = subprocess.Popen(['sleep', '4712'])")
+    other = int((await any_runner.shell("pgrep -f '^sleep 4712'")).stdout)
+    by_shell = await any_runner.shell(f"kill {other} && echo killed")
+    outcome = await any_runner.python("child.wait()")
+    last = int((await any_runner.shell("sleep 4712 & echo $!")).stdout)
+    by_python = await any_runner.python(f"os.kill({last}, 9); 'killed'")
+
+    assert [killed.stdout, by_shell.stdout, by_python.stdout] == [b"killed\n"] * 2 + [b"'killed'\n"]
+    assert outcome.stdout == b"-15\n"
+
+
 @pytest.mark.parametrize("file", ["mem", "environ", "fd/0", "maps"])
 async def test_the_runners_memory_is_shut(
     start: Any, as_pid_1: list[str], tmp_path: Path, file: str

@@ -364,3 +364,67 @@ async def test_two_tasks_in_a_row_need_no_fork_between(runner: Any) -> None:
 
     assert first.stdout == second.stdout
     assert first.started_ns[0] < second.started_ns[0] < time.time_ns()
+
+
+CONTROL = "import os, stat, struct\ncontrol = next(n for n in range(90, 200) if os.path.exists(f'/proc/self/fd/{n}') and stat.S_ISSOCK(os.fstat(n).st_mode))\n"
+
+
+@pytest.mark.parametrize(
+    "forgery",
+    [
+        "os.urandom(200)",
+        "struct.pack('>IB', 2**31, 1)",
+        "struct.pack('>IBII', 8, 1, 0, 0)",
+        "struct.pack('>IBII', 8, 1, os.open('/dev/zero', os.O_RDONLY), 9999)",
+        "struct.pack('>IBII', 8, 1, 9999, 9999)",
+        "struct.pack('>IBII', 8, 1, *os.pipe())",
+        "struct.pack('>IBQ', 8, 2, 0)",
+        "struct.pack('>IBB', 1, 3, 0)",
+        "struct.pack('>IBB', 1, 3, 0) * 2",
+        "struct.pack('>IBB', 1, 3, 0) + struct.pack('>IBQ', 8, 2, 0)",
+        "struct.pack('>IB', 0, 3)",
+        "struct.pack('>IB', 5, 3)",
+    ],
+)
+async def test_code_that_speaks_for_its_interpreter_harms_itself_only(
+    any_runner: Any, forgery: str
+) -> None:
+    """It finds our socket and forges what it likes: its task ends in some way, and later ones run."""
+    async with asyncio.timeout(20):
+        forged = await any_runner.python(
+            f"{CONTROL}os.write(control, {forgery})\nimport time; time.sleep(0.2)"
+        )
+        command = await any_runner.shell("echo fine")
+        after = [await any_runner.python("'fine'") for _ in range(3)]
+
+    assert forged.exit.error is None
+    assert command.stdout == b"fine\n"
+    assert after[-1].stdout == b"'fine'\n"
+
+
+async def test_an_interpreter_prepared_ahead_is_fresh_to_its_first_task(any_runner: Any) -> None:
+    """The fork happens earlier; nothing else is different. Asking again changes nothing."""
+    any_runner.channel.prepare_python()
+    any_runner.channel.prepare_python()
+    first = await any_runner.python("import os; os.getpid()")
+    any_runner.channel.prepare_python()
+    second = await any_runner.python("os.getpid()")
+
+    assert first.stdout == second.stdout
+    assert (first.exit.interpreter.generation, first.exit.interpreter.fresh) == (1, FIRST)
+    assert (second.exit.interpreter.generation, second.exit.interpreter.fresh) == (1, None)
+
+
+async def test_user_code_is_the_main_thread_of_its_process(runner: Any) -> None:
+    """Signal handlers and asyncio work as in any script."""
+    outcome = await runner.python(
+        "import asyncio, signal, threading\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: print('signal'))\n"
+        "signal.raise_signal(signal.SIGUSR1)\n"
+        "async def main(): await asyncio.to_thread(print, 'thread')\n"
+        "asyncio.run(main())\n"
+        "threading.current_thread() is threading.main_thread(), threading.active_count()"
+    )
+
+    assert outcome.stdout.startswith(b"signal\nthread\n(True, ")
+    assert outcome.stderr == b""

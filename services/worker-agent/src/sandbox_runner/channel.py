@@ -13,6 +13,7 @@ from sandbox_runner import protocol
 from sandbox_runner.poller import Poller
 
 _READ_BYTES = 256 << 10
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Channel:
@@ -57,7 +58,7 @@ class Channel:
 
     def send_json(self, kind: int, value: dict[str, Any]) -> None:
         """Queues one control frame."""
-        self.send(kind, json.dumps(value, separators=(",", ":")).encode())
+        self.send(kind, _to_json(value).encode())
 
     def close(self) -> None:
         """Closes the descriptor; says nothing to anybody."""

@@ -2,14 +2,14 @@
 
 import errno
 import os
-import signal
 from typing import NamedTuple
 
-from sandbox_runner import kernel
+from sandbox_runner.birthplace import Birthplace
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _INHERITED = ("PATH", "TMPDIR", "TZ", "LANG", "LC_ALL")
-_DIED_BEFORE_EXEC = 127
+_DEFAULTED = [number for number in range(1, 65) if number not in (9, 19, 32, 33)]
+"""All signals but SIGKILL, SIGSTOP and libc's own: what Python ignores, an exec would hand down."""
 
 
 class StartError(Exception):
@@ -50,12 +50,12 @@ def default_env(workspace: str) -> dict[str, str]:
     }
 
 
-def start(program: Program, *, confine_signals: bool) -> int:
+def start(program: Program, birthplace: Birthplace) -> int:
     """Starts the program; returns once it runs.
 
     Args:
         program: What to start.
-        confine_signals: Put it into a signal scope of its own (costs a fork instead of a vfork).
+        birthplace: Where.
 
     Returns:
         Its process id, which is its process group and session as well.
@@ -67,27 +67,30 @@ def start(program: Program, *, confine_signals: bool) -> int:
     try:
         path = _find(program.argv[0], program.env.get("PATH", DEFAULT_PATH))
         try:
-            if confine_signals:
-                return _fork_and_exec(path, program)
-            return os.posix_spawn(
-                path,
-                program.argv,
-                program.env,
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, program.stdin, 0),
-                    (os.POSIX_SPAWN_DUP2, program.stdout, 1),
-                    (os.POSIX_SPAWN_DUP2, program.stderr, 2),
-                ],
-                setsid=True,
-                setsigmask=(),
-                setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
-            )
+            return birthplace.bear(lambda: _spawn(path, program))
         except OSError as error:
             raise _start_error(path, error) from error
         except ValueError as error:  # an argument or a variable holds a NUL or "="
             raise StartError("exec_invalid", f"{program.argv[0]!r}: {error}") from error
     finally:
         os.chdir("/")
+
+
+def _spawn(path: str, program: Program) -> int:
+    """By posix_spawn: it shares the runner's memory until the exec, where a fork would first copy its page tables."""
+    return os.posix_spawn(
+        path,
+        program.argv,
+        program.env,
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, program.stdin, 0),
+            (os.POSIX_SPAWN_DUP2, program.stdout, 1),
+            (os.POSIX_SPAWN_DUP2, program.stderr, 2),
+        ],
+        setsid=True,
+        setsigmask=(),
+        setsigdef=_DEFAULTED,
+    )
 
 
 def _find(name: str, search_path: str) -> str:
@@ -128,42 +131,3 @@ def _start_error(path: str, error: OSError) -> StartError:
             return StartError("exec_too_long", f"{path}: arguments and environment are too long")
         case _:
             return StartError("exec_no_resources", f"{path}: {reason}")
-
-
-def _fork_and_exec(path: str, program: Program) -> int:
-    """The way with a step between fork and exec: posix_spawn has no room for the signal scope."""
-    report_read, report_write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        _become(path, program, report_write)
-    os.close(report_write)
-    report = os.read(report_read, 16)
-    os.close(report_read)
-    if not report:
-        return pid
-    os.waitpid(pid, 0)
-    number = int(report)
-    raise OSError(number, os.strerror(number))
-
-
-def _become(path: str, program: Program, report: int) -> None:
-    """Runs in the child and does not return."""
-    try:
-        os.setsid()
-        os.dup2(program.stdin, 0)
-        os.dup2(program.stdout, 1)
-        os.dup2(program.stderr, 2)
-        kernel.enter_signal_scope()
-        for number in (
-            signal.SIGPIPE,
-            signal.SIGXFSZ,
-        ):  # Python ignores them, and "ignored" survives an exec
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        os.execve(path, program.argv, program.env)
-    except OSError as error:
-        os.write(report, str(error.errno).encode())
-    except ValueError:
-        os.write(report, str(errno.EINVAL).encode())
-    finally:
-        os._exit(_DIED_BEFORE_EXEC)

@@ -4,22 +4,25 @@ Between the two runs a socket with frames of their own. The child hosts user cod
 other hostile input: bounded, in order, or the interpreter is killed.
 """
 
+import errno
 import os
 import signal
 import socket
+import stat
 import struct
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
 from sandbox_runner import kernel, notebook, protocol
+from sandbox_runner.birthplace import Birthplace
 from sandbox_runner.channel import Channel
 from sandbox_runner.command import StartError
 from sandbox_runner.poller import Poller
 
 _FRAME_BYTES_MAX = 64
 _CRASHED = 70
+_TO_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _FIRST = "no interpreter was running in this sandbox yet"
 
 
@@ -36,7 +39,7 @@ class Interpreter:
     """At most one living child; a dead one is replaced at the next task, which hears why."""
 
     def __init__(
-        self, poller: Poller, workspace: str, hooks: Hooks, *, confine_signals: bool
+        self, poller: Poller, workspace: str, hooks: Hooks, birthplace: Birthplace
     ) -> None:
         """Starts nothing: the child is forked with the first task.
 
@@ -44,25 +47,39 @@ class Interpreter:
             poller: The loop that calls back.
             workspace: The interpreter's first working directory.
             hooks: Where to tell of progress.
-            confine_signals: Put the child into a signal scope of its own.
+            birthplace: Where the child is forked.
         """
         self.pid: int | None = None
         self.generation = 0
         self._poller = poller
         self._workspace = workspace
         self._hooks = hooks
-        self._confine_signals = confine_signals
+        self._birthplace = birthplace
         self._control: Channel | None = None
         self._outputs: tuple[int, int] | None = None
         self._running = False
         self._why_fresh = _FIRST
+        self._fresh: str | None = None
 
-    def run(self, order: notebook.Order, payload: bytes) -> str | None:
+    def prepare(self, *, ahead: bool = True) -> None:
+        """Forks the child, if there's none.
+
+        Args:
+            ahead: There's no task for it yet: it has time to warm up.
+
+        Raises:
+            StartError: There's no room for another process.
+        """
+        if self.pid is None:
+            self._fork(ahead)
+            self.generation += 1
+            self._fresh = self._why_fresh
+
+    def run(self, payload: bytes) -> str | None:
         """Gives a task to the interpreter, a new one if need be.
 
         Args:
-            order: The decoded task.
-            payload: The same as it came, to pass on to an interpreter that runs already.
+            payload: RUN's, as it came.
 
         Returns:
             Why the interpreter is fresh; None: it has run tasks before.
@@ -70,15 +87,11 @@ class Interpreter:
         Raises:
             StartError: There's no room for another process.
         """
-        self._close_outputs()
-        fresh = None
-        if self.pid is None:
-            self._fork(order)
-            self.generation += 1
-            fresh = self._why_fresh
-        elif self._control is not None:
-            self._control.send(protocol.RUN, payload)
+        self.prepare(ahead=False)
+        fresh, self._fresh = self._fresh, None
         self._running = True
+        if self._control is not None:
+            self._control.send(protocol.RUN, payload)
         return fresh
 
     def reaped(self) -> None:
@@ -94,7 +107,7 @@ class Interpreter:
             why: What ended it; the next task is told.
 
         Returns:
-            The pipes of a task that had been given out but not begun; they are the caller's now.
+            The pipes that no task has used yet; they are the caller's now.
         """
         self._why_fresh = f"generation {self.generation} of the interpreter {why}"
         if self._control is not None:
@@ -104,51 +117,43 @@ class Interpreter:
         self._running = False
         return outputs
 
-    def _fork(self, order: notebook.Order) -> None:
+    def _fork(self, ahead: bool) -> None:
         ours, theirs = socket.socketpair()
-        out_read, out_write = os.pipe()
-        err_read, err_write = os.pipe()
         try:
-            pid = os.fork()
+            pid = self._birthplace.bear(lambda: self._fork_child(theirs, ahead))
         except OSError as error:
-            for fd in (out_read, out_write, err_read, err_write):
-                os.close(fd)
             ours.close()
             theirs.close()
             raise StartError("exec_no_resources", f"python: {error.strerror}") from error
-        if pid == 0:
-            self._become(theirs.detach(), (out_write, err_write), order)
-        os.close(out_write)
-        os.close(err_write)
         theirs.close()
         self.pid = pid
-        self._outputs = (out_read, err_read)
         decoder = protocol.Decoder(
             frozenset((notebook.PIPES, notebook.BEGUN, notebook.ENDED)), _FRAME_BYTES_MAX
         )
         self._control = Channel(ours.detach(), self._poller, decoder, self._on_frame, self._on_lost)
 
-    def _become(self, control: int, outputs: tuple[int, int], order: notebook.Order) -> NoReturn:
+    def _fork_child(self, control: socket.socket, ahead: bool) -> int:
+        return os.fork() or self._become(control.detach(), ahead)
+
+    def _become(self, control: int, ahead: bool) -> NoReturn:
         """Runs in the child: turns it from a copy of the runner into a process of the user's."""
-        code = _CRASHED
         try:
             os.setsid()
-            fds = notebook.take_over(control, outputs)
-            if self._confine_signals:
-                kernel.enter_signal_scope()
-            kernel.set_dumpable(
-                True
-            )  # from here on there is nothing of the runner's to protect: a user's process
+            fds = notebook.take_over(control)
+            # From here on it is a user's process: there is nothing of the runner's to protect.
+            kernel.set_dumpable(True)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
-            code = notebook.Notebook(fds, self._workspace).serve(order)
+            interpreter = notebook.Notebook(fds, self._workspace)
+            if ahead:
+                interpreter.warm_up()
+            code = interpreter.serve()
         except BaseException:  # noqa: BLE001 - nothing may return into the copy of the runner
-            sys.excepthook(*sys.exc_info())
-        finally:
-            os._exit(code)
+            os._exit(_CRASHED)
+        os._exit(code)
 
     def _on_frame(self, kind: int, payload: bytes) -> None:
         try:
-            if kind == notebook.PIPES and self._running and self._outputs is None:
+            if kind == notebook.PIPES and self._outputs is None:
                 self._open_outputs(*struct.unpack(">II", payload))
             elif kind == notebook.BEGUN and self._running and self._outputs is not None:
                 outputs, self._outputs = self._outputs, None
@@ -166,12 +171,12 @@ class Interpreter:
 
         Passing descriptors takes sendmsg, which a sandbox may forbid; a parent may always reopen its child's by /proc.
         """
-        opened: list[int] = []
-        for fd in (stdout, stderr):
-            opened.append(
-                os.open(f"/proc/{self.pid}/fd/{fd}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            )
-        self._outputs = (opened[0], opened[1])
+        ours = _open_pipe(f"/proc/{self.pid}/fd/{stdout}")
+        try:
+            self._outputs = (ours, _open_pipe(f"/proc/{self.pid}/fd/{stderr}"))
+        except OSError:
+            os.close(ours)
+            raise
         if self._control is not None:
             self._control.send(notebook.GO)
 
@@ -182,12 +187,14 @@ class Interpreter:
 
     def _kill(self) -> None:
         if self.pid is not None:
-            with suppress(
-                ProcessLookupError
-            ):  # a zombie is still there: this is for kernels that differ
+            # A zombie can still be signalled; this is for kernels that differ.
+            with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
-    def _close_outputs(self) -> None:
-        for fd in self._outputs or ():
-            os.close(fd)
-        self._outputs = None
+
+def _open_pipe(path: str) -> int:
+    fd = os.open(path, _TO_READ)
+    if not stat.S_ISFIFO(os.fstat(fd).st_mode):  # user code may name any descriptor of its own
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a pipe")
+    return fd

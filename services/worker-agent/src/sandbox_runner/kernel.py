@@ -1,4 +1,7 @@
-"""The few system calls that Python has no function for, by ctypes. Nothing here knows of tasks.
+"""The few system calls that Python has no cheap function for, by ctypes. Nothing here knows of tasks.
+
+What every idle sandbox does at its start makes as few objects as it can: each page that a forked runner writes to is its own
+from then on, and blocking signals by the `signal` module alone takes fifty.
 
 All of it is inherited over fork; what a process can't have (old kernel, no Landlock) is told by the return value, since the
 confinement as such is the node's work, done before the runner starts.
@@ -6,7 +9,6 @@ confinement as such is the node's work, done before the runner starts.
 
 import ctypes
 import os
-import signal
 import struct
 
 _PR_SET_DUMPABLE = 4
@@ -18,15 +20,23 @@ _LANDLOCK_VERSION_FLAG = 1
 _LANDLOCK_SCOPE_SIGNAL = 1 << 1
 _LANDLOCK_ABI_WITH_SCOPES = 6
 _SFD_FLAGS = os.O_CLOEXEC | os.O_NONBLOCK
+_SIGHUP, _SIGTERM, _SIGCHLD = 1, 15, 17
+_SIG_BLOCK = 0
 _SIGINFO_BYTES = 128
 _SIGSET_BYTES = 128
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+_libc.syscall.argtypes = [ctypes.c_long, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_long]
+_libc.syscall.restype = ctypes.c_long
+_libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
+_libc.pthread_sigmask.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+_libc.signalfd.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
+_every_signal = ctypes.create_string_buffer(b"\xff" * 8, _SIGSET_BYTES)
 
 
 def _prctl(option: int, value: int) -> None:
-    zero = ctypes.c_ulong(0)
-    if _libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero) != 0:
+    if _libc.prctl(option, value, 0, 0, 0) != 0:
         code = ctypes.get_errno()
         raise OSError(code, f"prctl {option}: {os.strerror(code)}")
 
@@ -52,19 +62,14 @@ def enter_signal_scope() -> bool:
     Returns:
         Whether the kernel has it (Landlock ABI 6) and this process is in it now.
     """
-    _libc.syscall.restype = ctypes.c_long
-    none = ctypes.c_void_p(None)
-    abi = _libc.syscall(
-        _LANDLOCK_CREATE_RULESET, none, ctypes.c_size_t(0), ctypes.c_uint(_LANDLOCK_VERSION_FLAG)
-    )
+    abi = _libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_VERSION_FLAG)
     if abi < _LANDLOCK_ABI_WITH_SCOPES:
         return False
     attributes = struct.pack("QQQ", 0, 0, _LANDLOCK_SCOPE_SIGNAL)
-    size = ctypes.c_size_t(len(attributes))
-    ruleset = _libc.syscall(_LANDLOCK_CREATE_RULESET, attributes, size, ctypes.c_uint(0))
+    ruleset = _libc.syscall(_LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
     if ruleset < 0:
         return False
-    result = int(_libc.syscall(_LANDLOCK_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint(0)))
+    result = int(_libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0, 0))
     os.close(ruleset)
     return result == 0
 
@@ -75,8 +80,7 @@ def open_signal_fd() -> int:
     Returns:
         The descriptor, non-blocking, closed on exec.
     """
-    everything = ctypes.create_string_buffer(b"\xff" * 8, _SIGSET_BYTES)
-    fd = int(_libc.signalfd(ctypes.c_int(-1), everything, ctypes.c_int(_SFD_FLAGS)))
+    fd = int(_libc.signalfd(-1, _every_signal, _SFD_FLAGS))
     if fd < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"signalfd: {os.strerror(code)}")
@@ -105,10 +109,10 @@ def read_signals(fd: int) -> list[tuple[int, int]]:
 
 def block_signals() -> None:
     """Blocks all signals of this process: nothing but SIGKILL and SIGSTOP disturbs it; they wait for `read_signals`."""
-    signal.signal(
-        signal.SIGCHLD, signal.SIG_DFL
-    )  # an inherited "ignore" would make children vanish without a status
-    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    # What was inherited must not go on to user code; a SIGCHLD that is ignored also takes children's status away.
+    for number in (_SIGCHLD, _SIGHUP, _SIGTERM):
+        _libc.signal(number, None)
+    _libc.pthread_sigmask(_SIG_BLOCK, _every_signal, None)
 
 
 def flush_c_streams() -> None:

@@ -49,20 +49,18 @@ class Fds(NamedTuple):
     nothing: int
 
 
-def take_over(control: int, outputs: tuple[int, int]) -> Fds:
-    """Makes the runner's copy of its descriptors this process's own: standard streams, control, nothing else.
+def take_over(control: int) -> Fds:
+    """Makes the runner's copy of its descriptors this process's own: silent standard streams, control, nothing else.
 
     Args:
         control: Socket to the runner.
-        outputs: Write ends of the first task's pipes.
 
     Returns:
         The descriptors, numbered high: out of the way of code that closes or counts them.
     """
-    os.dup2(outputs[0], 1)
-    os.dup2(outputs[1], 2)
     nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
+    for number in range(3):
+        os.dup2(nothing, number)
     fds = Fds(
         *(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _CONTROL_FD_MIN) for fd in (control, nothing))
     )
@@ -90,6 +88,7 @@ class Notebook:
         self._pid = os.getpid()
         self._control_inode = os.fstat(fds.control).st_ino
         self._decoder = protocol.Decoder(frozenset((protocol.RUN, GO)))
+        self._offer_outputs()
         self._count = 0
         self._sources: dict[str, str] = {}
         self._interrupt: Any = signal.default_int_handler
@@ -99,26 +98,27 @@ class Notebook:
         sys.argv = [""]
         sys.path.insert(0, "")
         sys.modules["__main__"] = self._main = ModuleType("__main__")
-        for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, _not_now)
         self._open_streams()
 
-    def serve(self, order: Order) -> int:
-        """Runs the first task, then what comes; returns the process's exit code once the runner is gone."""
+    def warm_up(self) -> None:
+        """Writes to the pages now that every task writes to: they are the runner's until then, and copying takes time."""
+        _compile("warm = [1]\nwarm", "<warm-up>")
+        json.loads('{"code": "", "env": {}}')
+
+    def serve(self) -> int:
+        """Runs task after task; returns the process's exit code once the runner is gone, or user code has cut us off."""
         while True:
+            order = self._next_order()
+            if order is None or not self._take_outputs():
+                return 0
             code = self._run(order)
             self._flush()
             if os.getpid() != self._pid:
                 return code  # a copy that user code forked and let run on: it has no say here
             if not self._rest() or not self._tell(ENDED, struct.pack(">B", code)):
-                return code  # user code has closed our descriptors: the runner takes this process's end for the task's
-            received = self._receive()
-            if received is None:
-                return 0
-            fields = json.loads(received)
-            order = Order(fields["code"], fields.get("env") or {}, fields.get("cwd"))
-            self._new_outputs()
+                return code  # our descriptors are closed: the runner takes this process's end for the task's
+            self._offer_outputs()
 
     def _rest(self) -> bool:
         """Lets threads that print between tasks print to nobody."""
@@ -139,32 +139,42 @@ class Notebook:
             return False
         return True
 
-    def _receive(self) -> bytes | None:
-        while True:
+    def _offer_outputs(self) -> None:
+        """Makes the next task's pipes before it comes, so that the runner has them open by then."""
+        self._outputs = (*os.pipe(), *os.pipe())
+        self._tell(PIPES, struct.pack(">II", self._outputs[0], self._outputs[2]))
+
+    def _next_order(self) -> Order | None:
+        """Waits for a task and for the runner to have opened the pipes; None: there's no runner any more."""
+        order: Order | None = None
+        opened = False
+        while order is None or not opened:
             try:
                 data = os.read(self._fds.control, 256 << 10)
             except OSError:
                 return None
             if not data:
                 return None
-            for _kind, payload in self._decoder.feed(data):
-                return payload  # the runner sends one thing at a time
+            for kind, payload in self._decoder.feed(data):
+                if kind == GO:
+                    opened = True
+                else:
+                    fields = json.loads(payload)
+                    order = Order(fields["code"], fields.get("env") or {}, fields.get("cwd"))
+        return order
 
-    def _new_outputs(self) -> None:
-        out_read, out_write = os.pipe()
-        err_read, err_write = os.pipe()
-        self._tell(PIPES, struct.pack(">II", out_read, err_read))
-        self._receive()
-        os.dup2(out_write, 1)
-        os.dup2(err_write, 2)
-        for fd in (out_read, out_write, err_read, err_write):
-            os.close(fd)
-        if any(
-            stream.closed
-            for stream in (sys.__stdin__, sys.__stdout__, sys.__stderr__)
-            if stream is not None
-        ):
+    def _take_outputs(self) -> bool:
+        try:
+            os.dup2(self._outputs[1], 1)
+            os.dup2(self._outputs[3], 2)
+            for fd in self._outputs:
+                os.close(fd)
+        except OSError:  # a thread of the user's has closed them
+            return False
+        ours = (sys.__stdin__, sys.__stdout__, sys.__stderr__)
+        if any(stream is None or stream.closed for stream in ours):
             self._open_streams()
+        return True
 
     def _open_streams(self) -> None:
         sys.stdin = sys.__stdin__ = _open_stream(0, "r")  # type: ignore[misc, assignment]  # replaced on purpose

@@ -1,12 +1,13 @@
 """Who is called back when which descriptor is ready; one thread, no timers but the caller's."""
 
-import selectors
+import select
 from collections.abc import Callable
 
 Callback = Callable[[], None]
 
-_READ = selectors.EVENT_READ
-_WRITE = selectors.EVENT_WRITE
+_READ = select.POLLIN
+_WRITE = select.POLLOUT
+_GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 
 
 class Poller:
@@ -14,7 +15,7 @@ class Poller:
 
     def __init__(self) -> None:
         """Watches nothing yet."""
-        self._selector = selectors.PollSelector()
+        self._poll = select.poll()
         self._callbacks: dict[int, tuple[Callback, Callback | None]] = {}
         self._events: dict[int, int] = {}
 
@@ -39,25 +40,22 @@ class Poller:
         self._set(fd, events | _WRITE if wanted else events & ~_WRITE)
 
     def _set(self, fd: int, events: int) -> None:
-        before = self._events.get(fd, 0)
-        if events == before:
+        if events == self._events.get(fd, 0):
             return
-        if not events:
-            self._selector.unregister(fd)
+        if events:
+            self._events[fd] = events
+            self._poll.register(fd, events)
+        else:  # not even for its end: poll would report that for ever
+            self._poll.unregister(fd)
             del self._events[fd]
-            return
-        self._events[fd] = events
-        if before:
-            self._selector.modify(fd, events)
-        else:
-            self._selector.register(fd, events)
 
     def run_once(self, timeout_s: float | None) -> None:
         """Waits for readiness, at most `timeout_s` (None: without end), and makes the calls that are due."""
-        for key, events in self._selector.select(timeout_s):
+        timeout_ms = None if timeout_s is None else timeout_s * 1000
+        for fd, events in self._poll.poll(timeout_ms):
             # A callback may have closed another descriptor of this very round.
-            for event, index in ((_READ, 0), (_WRITE, 1)):
-                callbacks = self._callbacks.get(key.fd)
+            for event, index in ((_READ | _GONE, 0), (_WRITE, 1)):
+                callbacks = self._callbacks.get(fd)
                 if events & event and callbacks is not None:
                     callback = callbacks[index]
                     if callback is not None:

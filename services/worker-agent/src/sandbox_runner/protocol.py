@@ -17,6 +17,7 @@ To the runner (JSON fields; `?` = may be left out):
     END      op, abort?               ends the DATA of a WRITE; with abort, gives up any file operation
     FREEZE   op                       stops every user process; answered by DONE
     THAW     op                       lets them go on; answered by DONE
+    PREPARE  (empty)                  a `python` task is about to come: fork the interpreter meanwhile
     BYE      (empty)                  kill everything and exit
 
 To the sidecar:
@@ -49,6 +50,7 @@ THAW = 10
 BYE = 11
 ACK_OUTPUT = 12
 ACK_DATA = 13
+PREPARE = 14
 
 HELLO = 32
 STARTED = 33
@@ -59,7 +61,22 @@ DONE = 37
 FAILED = 38
 
 TO_RUNNER = frozenset(
-    (RUN, SIGNAL, WRITE, READ, LIST, REMOVE, DATA, END, FREEZE, THAW, BYE, ACK_OUTPUT, ACK_DATA)
+    (
+        RUN,
+        SIGNAL,
+        WRITE,
+        READ,
+        LIST,
+        REMOVE,
+        DATA,
+        END,
+        FREEZE,
+        THAW,
+        BYE,
+        ACK_OUTPUT,
+        ACK_DATA,
+        PREPARE,
+    )
 )
 TO_SIDECAR = frozenset((HELLO, STARTED, STDOUT, STDERR, EXIT, DATA, DONE, FAILED))
 

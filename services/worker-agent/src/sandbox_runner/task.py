@@ -7,10 +7,10 @@ from contextlib import suppress
 from typing import Any
 
 from sandbox_runner import processes, protocol
+from sandbox_runner.birthplace import Birthplace
 from sandbox_runner.channel import Channel
 from sandbox_runner.command import Program, StartError, default_env, start
 from sandbox_runner.interpreter import Hooks, Interpreter
-from sandbox_runner.notebook import Order
 from sandbox_runner.output import Drains, Pump
 from sandbox_runner.paths import FileError, Workspace
 from sandbox_runner.poller import Poller
@@ -46,7 +46,7 @@ class Tasks:
     """Runs one task after the other."""
 
     def __init__(
-        self, poller: Poller, channel: Channel, workspace: Workspace, *, confine_signals: bool
+        self, poller: Poller, channel: Channel, workspace: Workspace, birthplace: Birthplace
     ) -> None:
         """Runs nothing yet.
 
@@ -54,18 +54,16 @@ class Tasks:
             poller: The loop that calls back.
             channel: To the sidecar.
             workspace: Where tasks run.
-            confine_signals: Put each user process into a signal scope, so that it can't reach the runner.
+            birthplace: Where user processes are made.
         """
         self._poller = poller
         self._channel = channel
         self._workspace = workspace
-        self._confine_signals = confine_signals
+        self._birthplace = birthplace
         self._nothing = os.open(os.devnull, os.O_RDONLY)
         self._drains = Drains(poller)
         hooks = Hooks(self._interpreter_started, self._interpreter_finished)
-        self._interpreter = Interpreter(
-            poller, workspace.path, hooks, confine_signals=confine_signals
-        )
+        self._interpreter = Interpreter(poller, workspace.path, hooks, birthplace)
         self._exit: Exit | None = None
         self._pump = Pump(poller, channel, self._drains)
         self._group: int | None = None
@@ -97,6 +95,11 @@ class Tasks:
             self._failed("exec_bad_cwd", error.message)
         except OSError as error:
             self._failed("exec_no_resources", f"{error}")
+
+    def prepare_python(self) -> None:
+        """Has an interpreter ready for the first `python` task; failing at it is that task's business."""
+        with suppress(StartError, OSError):
+            self._interpreter.prepare()
 
     def signal(self, task: str, number: int) -> None:
         """Sends a signal to the task's process group; to a task that is over, nothing."""
@@ -145,7 +148,7 @@ class Tasks:
             fds += os.pipe()
             _, out_read, out_write, err_read, err_write = fds
             program = Program(argv, env, cwd, self._nothing, out_write, err_write)
-            self._group = start(program, confine_signals=self._confine_signals)
+            self._group = start(program, self._birthplace)
             fds = [cwd, out_write, err_write]
         finally:
             for fd in fds:
@@ -157,8 +160,9 @@ class Tasks:
         cwd = request.get("cwd")
         if cwd is not None:
             os.close(self._workspace.open_directory(cwd))
-        order = Order(str(request["code"]), request.get("env") or {}, cwd)
-        fresh = self._interpreter.run(order, payload)
+        if not isinstance(request["code"], str):
+            raise TypeError("code")
+        fresh = self._interpreter.run(payload)
         self._group = self._interpreter.pid
         assert self._exit is not None
         self._exit.interpreter = {"generation": self._interpreter.generation, "fresh": fresh}

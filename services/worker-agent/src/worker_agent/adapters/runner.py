@@ -165,6 +165,14 @@ class RunnerChannel:
                 flow.drop()
                 self.stop(0.0)
 
+    def prepare_python(self) -> None:
+        """Say that a `python` task is about to come: the runner forks its interpreter while we are still busy.
+
+        Worth 2 ms to the session's first one; does nothing where an interpreter lives. May be called at any time.
+        """
+        if self._wire.failure is None:
+            self._wire.send(protocol.encode(protocol.PREPARE))
+
     def stop(self, grace_s: float) -> None:
         """End the task that runs, if any: SIGINT to its process group now, SIGKILL after `grace_s` (0: at once).
 
