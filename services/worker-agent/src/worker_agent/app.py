@@ -21,7 +21,7 @@ from worker_agent.loops.hold_session import SessionHolder
 from worker_agent.loops.run_task import Ports, TaskRunner
 from worker_agent.loops.wait_for_bell import BellWaiter
 from worker_agent.pod import Pod
-from worker_agent.ports import Held, Sandbox
+from worker_agent.ports import Delivery, Held, Sandbox
 
 log = logs.get(__name__)
 
@@ -50,6 +50,7 @@ class Worker:
             PoolLanes(bus, pod.spec.pool),
             Claimer(truth, pod.place),
             batch_first_every=settings.batch_first_every,
+            on_delivery=self._make_ready,
         )
         self._runner = TaskRunner(
             Ports(
@@ -87,6 +88,14 @@ class Worker:
                     )
             finally:
                 beating.cancel()
+
+    def _make_ready(self, delivery: Delivery) -> None:
+        """Fork the interpreter while the claim is on its way, for what looks like a `python` task.
+
+        The body is not parsed before the record exists: this looks for a word in it and is wrong at no harm.
+        """
+        if b'"python"' in delivery.data:
+            self._sandbox.prepare()
 
     async def _bind(self) -> None:
         """What a bound worker needs, off the path to the first instruction of user code."""

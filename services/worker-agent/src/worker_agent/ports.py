@@ -169,6 +169,10 @@ class Sandbox(Protocol):
         """Whether the sandbox is gone."""
         ...
 
+    def prepare(self) -> None:
+        """Expect a `python` task soon: fork its interpreter ahead. Runs nothing of anybody's."""
+        ...
+
     async def run(self, order: RunOrder) -> RunEnd:
         """Do what a task asks; returns how it ended, also when `stop` ended it. Never raises for what user code does."""
         ...

@@ -58,6 +58,10 @@ class RunnerSandbox:
         """Return when the sandbox is gone."""
         await self._channel.wait_lost()
 
+    def prepare(self) -> None:
+        """Expect a `python` task soon: fork its interpreter ahead."""
+        self._channel.prepare_python()
+
     async def run(self, order: RunOrder) -> RunEnd:
         """Do what a task asks, within its time and the sandbox's limits; return how it ended."""
         self._stopped = _NOT_STOPPED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from shared import logs
 from shared.errors import ServiceError, Unavailable
@@ -12,7 +12,7 @@ from shared.service import Stop
 from worker_agent.core import lanes
 from worker_agent.core.lanes import Lane
 from worker_agent.loops.claim import Claimer
-from worker_agent.ports import Held, Lanes
+from worker_agent.ports import Delivery, Held, Lanes
 
 log = logs.get(__name__)
 
@@ -25,8 +25,19 @@ LANE_RETRY_S = 0.2
 class BellWaiter:
     """Waits for work and returns the first session won."""
 
-    def __init__(self, queue: Lanes, claimer: Claimer, *, batch_first_every: int) -> None:
-        """Pull from `queue`, claim by `claimer`."""
+    def __init__(
+        self,
+        queue: Lanes,
+        claimer: Claimer,
+        *,
+        batch_first_every: int,
+        on_delivery: Callable[[Delivery], None],
+    ) -> None:
+        """Pull from `queue`, claim by `claimer`.
+
+        `on_delivery` is called with each message before it is claimed: to make ready what it will need.
+        """
+        self._on_delivery = on_delivery
         self._queue = queue
         self._claimer = claimer
         self._batch_first_every = batch_first_every
@@ -101,4 +112,5 @@ class BellWaiter:
             return None
         if delivery is None:
             return None
+        self._on_delivery(delivery)
         return await self._claimer.claim(delivery)
