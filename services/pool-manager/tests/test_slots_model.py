@@ -24,7 +24,6 @@ from shared.pools import PoolSpec
 from shared.record import Record
 
 STOCK = 3
-SPEC = PoolSpec(name="p", stock=STOCK, pods_max=8, starting_max=4)
 STEP_S = 0.25
 
 
@@ -45,6 +44,8 @@ class Manager:
 class TwoManagers(RuleBasedStateMachine):
     """The store decides; events come late and in pieces."""
 
+    spec = PoolSpec(name="p", stock=STOCK, pods_max=100, starting_max=2)
+
     def __init__(self) -> None:
         """Start empty, with two pool-managers."""
         super().__init__()
@@ -62,7 +63,7 @@ class TwoManagers(RuleBasedStateMachine):
 
     def fresh(self, index: int) -> Manager:
         """Return a pool-manager that has just read the store."""
-        manager = Manager(World(f"pm-{index}", [SPEC], Bounds(), self.now))
+        manager = Manager(World(f"pm-{index}", [self.spec], Bounds(), self.now))
         for slot, seq in self.store.values():
             manager.world.on_slot(slot, seq, self.now)
         for record, seq in self.records.values():
@@ -239,14 +240,14 @@ class TwoManagers(RuleBasedStateMachine):
                 while self.managers[index].in_hand:
                     self.act(index, answered=True)
             bound = sum(session is not None for session in self.alive.values())
-            if len(self.alive) - bound == min(STOCK, SPEC.pods_max - bound):
+            if len(self.alive) - bound == min(STOCK, self.spec.pods_max - bound):
                 return
         raise AssertionError(f"not full: {self.alive} {self.store}")
 
     @invariant()
     def not_over_the_cap(self) -> None:
         """`pods_max` holds for all pods together."""
-        assert len(self.alive) <= SPEC.pods_max
+        assert len(self.alive) <= self.spec.pods_max
 
     def teardown(self) -> None:
         """Whatever happened, the pool is full in the end, and nothing was started in vain."""
@@ -255,5 +256,14 @@ class TwoManagers(RuleBasedStateMachine):
         self.no_pod_too_many()
 
 
-TwoManagers.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+class TwoManagersNearTheCap(TwoManagers):
+    """The same, where bound pods leave no room for the whole stock."""
+
+    spec = PoolSpec(name="p", stock=STOCK, pods_max=STOCK + 1, starting_max=4)
+
+
+EFFORT = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TwoManagers.TestCase.settings = EFFORT
+TwoManagersNearTheCap.TestCase.settings = EFFORT
 TestTwoManagers = TwoManagers.TestCase
+TestTwoManagersNearTheCap = TwoManagersNearTheCap.TestCase
