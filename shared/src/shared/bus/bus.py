@@ -28,10 +28,11 @@ class Bus:
 
     def __init__(self, link: Link) -> None:
         """Use `Bus.connect`."""
+        self.on_lost: Callable[[], None] | None = None
+        self.on_restored: Callable[[], None] | None = None
         self._link = link
         self._subscriptions: set[Subscription] = set()
-
-    # --- the connection --------------------------------------------------------------------------------------------
+        link.changed = self._tell
 
     @classmethod
     async def connect(cls, options: BusOptions, *, deadline_s: float = 5.0) -> Bus:
@@ -49,7 +50,6 @@ class Bus:
         """Send what is queued and close; never takes longer than `deadline_s` (and 0.5 s for the socket)."""
         for subscription in list(self._subscriptions):
             await subscription._stop()
-        self._subscriptions.clear()
         await self._link.close(deadline_s)
 
     async def use_credential(self, credential: Credential) -> None:
@@ -75,23 +75,13 @@ class Bus:
         """The newest things that the server refused, in its words."""
         return tuple(self._link.refused)
 
-    @property
-    def on_lost(self) -> Callable[[], None] | None:
-        """Called when the connection is given up."""
-        return self._link.lost
-
-    @on_lost.setter
-    def on_lost(self, callback: Callable[[], None] | None) -> None:
-        self._link.lost = callback
-
-    @property
-    def on_restored(self) -> Callable[[], None] | None:
-        """Called when there is a connection again."""
-        return self._link.restored
-
-    @on_restored.setter
-    def on_restored(self, callback: Callable[[], None] | None) -> None:
-        self._link.restored = callback
+    def _tell(self, up: bool) -> None:
+        callback = self.on_restored if up else self.on_lost
+        if callback is not None:
+            try:
+                callback()
+            except Exception:
+                log.exception("bus.callback_failed", up=up)
 
     def contact_age_s(self) -> float:
         """Return the seconds since we sent the newest thing that the server has answered.
@@ -108,29 +98,13 @@ class Bus:
     @asynccontextmanager
     async def watch_contact(self, interval_s: float = 1.0) -> AsyncIterator[None]:
         """While inside, ask the server for a sign of life every `interval_s`; after two misses leave it."""
-        watcher = asyncio.create_task(self._watch(interval_s), name="bus-watch")
+        watcher = asyncio.create_task(self._link.watch.run(interval_s), name="bus-watch")
         try:
             yield
         finally:
             watcher.cancel()
             with suppress(asyncio.CancelledError):
                 await watcher
-
-    async def _watch(self, interval_s: float) -> None:
-        misses = 0
-        while True:
-            began = time.monotonic()
-            if not self.connected or await self._link.client.ping(interval_s):
-                misses = 0
-            else:
-                misses += 1
-                if misses >= 2 and self.connected:
-                    log.warning("bus.server_silent", name=self.options.name)
-                    await self._link.client.force_reconnect()
-                    misses = 0
-            await asyncio.sleep(max(0.0, began + interval_s - time.monotonic()))
-
-    # --- core messages ---------------------------------------------------------------------------------------------
 
     async def publish(
         self,
@@ -182,11 +156,8 @@ class Bus:
             Unavailable: not connected, or no answer.
         """
         subscription = Subscription(self._link, subject, handler, pending_max)
-        await subscription.start(queue)
-        self._subscriptions.add(subscription)
+        await subscription.start(queue, self._subscriptions)
         return subscription
-
-    # --- streams ---------------------------------------------------------------------------------------------------
 
     async def publish_acked(  # noqa: PLR0913 - one call that every producer makes; a struct would hide the limits
         self,

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
-import msgspec
 import nats.errors
 
 from shared import identity, logs
 from shared.bus import refusals
+from shared.bus.credentials import Shown
+from shared.bus.question import NobodyListens, Question
 from shared.bus.types import BusOptions, Message
+from shared.bus.watch import Watch
 from shared.bus.wire import Client
 from shared.errors import Forbidden, OutcomeUnknown, ServiceError, Unavailable
 from shared.messages import Credential
@@ -24,8 +25,6 @@ log = logs.get(__name__)
 SEND_BUFFER_HIGH_BYTES = 512 * 1024
 """Above it a publisher waits until the socket has taken what is queued."""
 SEND_WAIT_S = 2.0
-PROBE_S = 0.4
-"""How long a server may take to answer a ping once a question stayed unanswered: a hung one is left within a second."""
 REFUSALS_KEPT = 64
 CLOSE_S = 1.0
 RENEW_S = 5.0
@@ -35,48 +34,6 @@ _STATUS = "Status"
 NO_RESPONDERS = "503"
 
 
-class NobodyListens(Unavailable):
-    """No one subscribes to the subject: surely not taken. A stream that elects its leader looks like this, too."""
-
-
-class Question:
-    """A request whose answers are awaited: one, or several until `take` says that they are complete."""
-
-    __slots__ = ("future", "sent_at", "subject", "take")
-
-    def __init__(self, subject: str, take: Callable[[Message], bool] | None) -> None:
-        """Make a question.
-
-        Args:
-            subject: where it goes.
-            take: called with each answer; returns whether it was the last. None: the first answer is the last.
-        """
-        self.subject = subject
-        self.take = take
-        self.sent_at = time.monotonic()
-        self.future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-
-    def answer(self, message: Message) -> None:
-        """Take an answer."""
-        if (self.take is None or self.take(message)) and not self.future.done():
-            self.future.set_result(message)
-
-    @property
-    def answered(self) -> bool:
-        """Whether an answer has come."""
-        future = self.future
-        return future.done() and not future.cancelled() and future.exception() is None
-
-    def fail(self, error: ServiceError) -> None:
-        """End the question with an error."""
-        if not self.future.done():
-            self.future.set_exception(error)
-
-    def expire(self) -> None:
-        """End the question for lack of an answer."""
-        self.fail(OutcomeUnknown(f"no answer on {self.subject}"))
-
-
 class Link:
     """A connection, its questions, and who wants to know when it is lost."""
 
@@ -84,19 +41,17 @@ class Link:
         """Describe a connection; `open` makes it."""
         self.options = options
         self.client = Client(self, len(options.servers), options.pending_bytes_max)
-        self.lost: Callable[[], None] | None = None
-        self.restored: Callable[[], None] | None = None
+        self.changed: Callable[[bool], None] | None = None
+        """Told when the connection is lost (False) and when there is one again (True)."""
         self.refused: deque[str] = deque(maxlen=REFUSALS_KEPT)
         """Newest refusals by the server, in its words."""
         self.up = asyncio.Event()
         self._questions: dict[str, Question] = {}
         self._asked = 0
         self._prefix = ""
-        self._credential: Credential | None = None
-        self._probing: asyncio.Task[None] | None = None
+        self._shown = Shown(options.credential)
+        self.watch = Watch(self.client)
         self._last_error = ""
-
-    # --- connecting ------------------------------------------------------------------------------------------------
 
     async def open(self, deadline_s: float) -> None:
         """Connect.
@@ -107,7 +62,7 @@ class Link:
         """
         options = self.options
         prefix = options.inbox_prefix
-        credential = self._current_credential()
+        credential = self._shown.current()
         if not prefix:
             prefix = identity.inbox_prefix(credential) if credential else "_INBOX"
         self._prefix = f"{prefix}.{secrets.token_hex(5)}."
@@ -143,24 +98,23 @@ class Link:
             name=options.name,
             error_cb=self._on_error,
             reconnected_cb=self._on_reconnected,
-            connect_timeout=options.connect_timeout_s,  # type: ignore[arg-type]
-            reconnect_time_wait=0.1,  # type: ignore[arg-type]
+            connect_timeout=options.connect_timeout_s,  # type: ignore[arg-type]  # seconds, not whole ones
+            reconnect_time_wait=0.1,  # type: ignore[arg-type]  # likewise
             max_reconnect_attempts=-1,
-            ping_interval=options.ping_interval_s,  # type: ignore[arg-type]
+            ping_interval=options.ping_interval_s,  # type: ignore[arg-type]  # likewise
             max_outstanding_pings=2,
             pending_size=4 * options.pending_bytes_max,  # our own bound refuses earlier
             flusher_queue_size=64,
             reconnect_to_server_handler=self.client.pick_server,
-            signature_cb=self._sign if with_credential else None,
-            user_jwt_cb=self._token if with_credential else None,
+            signature_cb=self._shown.sign if with_credential else None,
+            user_jwt_cb=self._shown.token if with_credential else None,
         )
 
     async def close(self, deadline_s: float) -> None:
         """Close within a bound; open questions end as unknown."""
-        self.lost = self.restored = None
+        self.changed = None
         self._fail_questions("closed")
-        if self._probing is not None:
-            self._probing.cancel()
+        self.watch.stop()
         self.up.clear()
         await self.client.shut(deadline_s)
 
@@ -171,7 +125,7 @@ class Link:
             Unavailable: no connection under the new one within 5 s; trying goes on.
         """
         self.up.clear()
-        self.options = msgspec.structs.replace(self.options, credential=credential)
+        self._shown.source = credential
         await self.client.force_reconnect()
         await self.wait_up(RENEW_S)
 
@@ -187,21 +141,6 @@ class Link:
         except TimeoutError as exc:
             raise Unavailable(f"no connection to NATS within {timeout_s:.1f} s") from exc
 
-    def _current_credential(self) -> Credential | None:
-        source = self.options.credential
-        return source() if callable(source) else source
-
-    def _sign(self, nonce: str) -> bytes:
-        self._credential = self._current_credential()
-        assert self._credential is not None
-        return identity.sign_nonce(self._credential.seed, nonce)
-
-    def _token(self) -> bytes:
-        assert self._credential is not None  # the library signs first
-        return self._credential.jwt.encode()
-
-    # --- told by the client ----------------------------------------------------------------------------------------
-
     async def _on_error(self, error: Exception) -> None:
         self._last_error = f"{type(error).__name__}: {error}"
         if not isinstance(error, OSError | TimeoutError | nats.errors.Error):
@@ -215,15 +154,15 @@ class Link:
         self.up.clear()
         self._fail_questions("the connection was lost")
         log.info("bus.connection_lost", name=self.options.name, error=self._last_error)
-        if self.lost:
-            self.lost()
+        if self.changed:
+            self.changed(False)
 
     def on_restored(self) -> None:
         """Let publishers go on."""
         self.up.set()
         log.info("bus.connection_restored", name=self.options.name)
-        if self.restored:
-            self.restored()
+        if self.changed:
+            self.changed(True)
 
     def on_refused(self, text: str) -> None:
         """Turn a refusal into the error of the question that it belongs to."""
@@ -248,8 +187,6 @@ class Link:
     def _fail_questions(self, why: str) -> None:
         for question in list(self._questions.values()):
             question.fail(OutcomeUnknown(f"no answer on {question.subject}: {why}"))
-
-    # --- sending and asking ----------------------------------------------------------------------------------------
 
     async def publish(
         self,
@@ -356,19 +293,8 @@ class Link:
         try:
             return await question.future
         except OutcomeUnknown:
-            self.doubt()
+            self.watch.doubt()
             raise
         finally:
             timer.cancel()
             del self._questions[token]
-
-    def doubt(self) -> None:
-        """A question stayed unanswered: find out whether the server is hung, and leave it then."""
-        if self.client.usable and (self._probing is None or self._probing.done()):
-            self._probing = asyncio.create_task(self._probe(), name="bus-probe")
-
-    async def _probe(self) -> None:
-        with suppress(ServiceError):
-            if not await self.client.ping(PROBE_S) and self.client.usable:
-                log.warning("bus.server_silent", name=self.options.name)
-                await self.client.force_reconnect()

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from shared import headers as names
 from shared.bus.answers import read_ack
-from shared.bus.link import Link, NobodyListens
+from shared.bus.link import Link
+from shared.bus.question import NobodyListens
 from shared.bus.types import Message, PubAck, Write
 from shared.errors import LimitExceeded, NotFound, OutcomeUnknown, ServiceError, Unavailable
 

@@ -7,7 +7,6 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import cast
 
 import nats.errors
 from nats.aio.subscription import Subscription as LibrarySubscription
@@ -16,7 +15,7 @@ from shared import logs
 from shared.bus import refusals
 from shared.bus.link import Link
 from shared.bus.types import Handler, Message
-from shared.errors import Forbidden, Unavailable
+from shared.errors import Forbidden, InvariantBroken, Unavailable
 
 log = logs.get(__name__)
 
@@ -37,15 +36,20 @@ class Subscription:
         self._queue: asyncio.Queue[Message] | None = None
         self._worker: asyncio.Task[None] | None = None
         self._logged_at = 0.0
+        self._registry: set[Subscription] = set()
         if inspect.iscoroutinefunction(handler):
             self._queue = asyncio.Queue(pending_max)
             self._worker = asyncio.create_task(self._work(handler), name=f"bus-{subject}")
             self._sink: Callable[[Message], None] = self._enqueue
         else:
-            self._sink = cast("Callable[[Message], None]", handler)
+            self._sink = _plain(handler)
 
-    async def start(self, queue: str) -> None:
+    async def start(self, queue: str, registry: set[Subscription]) -> None:
         """Subscribe, and wait until the server has taken it.
+
+        Args:
+            queue: group of which one member hears each message; empty: none.
+            registry: holds this subscription for as long as it hears.
 
         Raises:
             Forbidden: the credential does not allow to hear it.
@@ -55,6 +59,8 @@ class Subscription:
         if not client.usable:
             await self._stop()
             raise Unavailable("not connected to NATS")
+        self._registry = registry
+        registry.add(self)
         self._inner = await client.add_sink(self.subject, queue, self._sink)
         if not await client.ping(CONFIRM_S):
             await self.unsubscribe()
@@ -91,6 +97,7 @@ class Subscription:
         await self._stop()
 
     async def _stop(self) -> None:
+        self._registry.discard(self)
         worker, self._worker = self._worker, None
         if worker is not None and worker is not asyncio.current_task():
             worker.cancel()
@@ -118,3 +125,17 @@ class Subscription:
                 log.exception("bus.handler_failed", subject=message.subject)
             finally:
                 self._queue.task_done()
+
+
+def _plain(handler: Handler) -> Callable[[Message], None]:
+    def call(message: Message) -> None:
+        result = handler(message)
+        if inspect.iscoroutine(
+            result
+        ):  # a lambda around a coroutine function looks like a plain one
+            result.close()
+            raise InvariantBroken(
+                f"the handler of {message.subject} must itself be a coroutine function"
+            )
+
+    return call

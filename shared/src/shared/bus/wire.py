@@ -13,24 +13,21 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import nats.errors
-from nats.aio.client import PING_PROTO, Server, Srv
+from nats.aio.client import PING_PROTO, PONG_PROTO, Server, Srv
 from nats.aio.client import Client as LibraryClient
 from nats.aio.subscription import Subscription as LibrarySubscription
-from nats.aio.transport import TcpTransport
 from nats.protocol import command
 
 from shared import logs
+from shared.bus.transport import Transport, check_subject, header_block
 from shared.bus.types import Message
-from shared.errors import Forbidden, LimitExceeded, Rejected, Unavailable
+from shared.errors import Forbidden, LimitExceeded, Unavailable
 
 log = logs.get(__name__)
 
-CLOSE_WAIT_S = 0.5
 RECONNECT_WAIT_S = 0.1
 RECONNECT_WAIT_MAX_S = 1.0
 READ_BYTES = 32 * 1024
-_HEADER_LINE = b"NATS/1.0\r\n"
-_UNFIT_FOR_SUBJECTS = frozenset(" \t\r\n")
 
 Sink = Callable[[Message], None]
 
@@ -46,23 +43,6 @@ class Owner(Protocol):
 
     def on_refused(self, text: str) -> None:
         """The server refused a publish or a subscription; its words, in lower case."""
-
-
-class Transport(TcpTransport):
-    """A socket that closes within a bound: with a full buffer and a hung server the library's never does (#671)."""
-
-    async def wait_closed(self) -> None:
-        """Wait until the socket is closed, at most CLOSE_WAIT_S; then cut it."""
-        try:
-            async with asyncio.timeout(CLOSE_WAIT_S):
-                await super().wait_closed()  # type: ignore[no-untyped-call]
-        except TimeoutError:
-            self.abort()
-
-    def abort(self) -> None:
-        """Cut the connection; bytes not sent yet are dropped."""
-        if self._io_writer is not None:
-            self._io_writer.transport.abort()
 
 
 class Client(LibraryClient):
@@ -86,8 +66,6 @@ class Client(LibraryClient):
         self._pending_bytes_max = pending_bytes_max
         self._tries = 0
         self._was_connected = False
-
-    # --- sending ---------------------------------------------------------------------------------------------------
 
     @property
     def usable(self) -> bool:
@@ -115,10 +93,9 @@ class Client(LibraryClient):
         """
         if not self.usable:
             raise Unavailable("not connected to NATS")
-        if not subject or not _UNFIT_FOR_SUBJECTS.isdisjoint(subject):
-            raise Rejected(f"not a subject: {subject[:100]!r}")
+        check_subject(subject)
         if headers:
-            block = _header_block(headers)
+            block = header_block(headers)
             size = len(block) + len(data)
             line = command.hpub_cmd(subject, reply, block, data)
         else:
@@ -158,7 +135,7 @@ class Client(LibraryClient):
 
     def forget(self, sid: int) -> None:
         """Drop an inbox that got its answer."""
-        self._sinks.pop(sid, None)
+        del self._sinks[sid]
 
     def abandon(self, sid: int, late: Sink, keep_s: float) -> None:
         """Stop waiting at an inbox: its message, if it still comes within `keep_s` seconds, goes to `late`.
@@ -196,8 +173,6 @@ class Client(LibraryClient):
         self._sinks.pop(sid, None)
         super()._remove_sub(sid, max_msgs)
 
-    # --- reading ---------------------------------------------------------------------------------------------------
-
     async def _process_msg(
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
     ) -> None:
@@ -224,6 +199,13 @@ class Client(LibraryClient):
         self._ping_times.append(time.monotonic())
         self._queue_line(PING_PROTO)
 
+    async def _process_ping(self) -> None:
+        """Answer at once: the library wakes another task for it, twice a second in each of 300 idle workers."""
+        if self._pending or self._transport is None:
+            self._queue_line(PONG_PROTO)
+        else:
+            self._transport.write(PONG_PROTO)
+
     async def _process_pong(self) -> None:
         """Take an answer to a ping. A ping whose waiter gave up must not end the reader, as in the library."""
         if not self._pongs:
@@ -246,8 +228,6 @@ class Client(LibraryClient):
         else:
             log.warning("bus.server_error", error=text)
             await self._process_op_err(nats.errors.Error(f"nats: {text}"))
-
-    # --- connecting ------------------------------------------------------------------------------------------------
 
     async def _connect_to_server(self, s: Srv) -> None:
         """Open a socket of its own for each try, and end what reads from an earlier one."""
@@ -300,12 +280,10 @@ class Client(LibraryClient):
     def pick_server(self, servers: list[Server], _info: dict[str, Any]) -> tuple[Server, float]:
         """Choose where to reconnect, and after how long: another server first, sooner then later, with jitter."""
         left = self._current_server.uri.netloc if self._current_server else ""
-        chosen = min(servers, key=lambda s: (s.reconnects, s.uri.netloc == left, random.random()))
-        wait_s = min(RECONNECT_WAIT_S * self._tries, RECONNECT_WAIT_MAX_S)
         self._tries += 1
+        wait_s = min(RECONNECT_WAIT_S * (self._tries - 1), RECONNECT_WAIT_MAX_S)
+        chosen = min(servers, key=lambda s: (s.reconnects, s.uri.netloc == left, random.random()))
         return chosen, wait_s + random.uniform(0, RECONNECT_WAIT_S)
-
-    # --- the end ---------------------------------------------------------------------------------------------------
 
     def abort(self) -> None:
         """Cut the socket; what was not sent is dropped."""
@@ -322,15 +300,3 @@ class Client(LibraryClient):
         finally:
             self._sinks.clear()
             self.abort()
-
-
-def _header_block(headers: Mapping[str, str]) -> bytearray:
-    block = bytearray(_HEADER_LINE)
-    for name, value in headers.items():
-        if not name.isascii() or not name.isprintable() or ":" in name or " " in name or not name:
-            raise Rejected(f"not a header's name: {name[:100]!r}")
-        if "\r" in value or "\n" in value:
-            raise Rejected(f"header {name}: a line end in its value")
-        block += f"{name}: {value}\r\n".encode()
-    block += b"\r\n"
-    return block

@@ -22,6 +22,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Streams in memory; ours are all in files."""
     file_bytes: int = 10 * 1024 * MIB
     """Streams in files."""
+    client_ping_s: float = 0.5
+    """How often each client is asked for a sign of life, seconds."""
     log_bytes: int = 16 * MIB
     """Size at which the server's log is rotated; one older file stays."""
 
@@ -66,8 +68,8 @@ logfile_size_limit: {limits.log_bytes}
 logfile_max_num: 2
 max_payload: {limits.payload_bytes}
 
-# A hung client, or a client of a hung server, is noticed within 1.5 s.
-ping_interval: "500ms"
+# A client that hangs is noticed after three of these.
+ping_interval: "{round(limits.client_ping_s * 1000)}ms"
 ping_max: 2
 
 # On SIGTERM leaders are handed over first.
@@ -89,6 +91,9 @@ cluster {{
   name: {_text(settings.cluster)}
   listen: "{settings.host}:{ports.route}"
   routes: [{routes}]
+  # A server that hangs is left by the others within 1.5 s.
+  ping_interval: "500ms"
+  ping_max: 2
 }}
 
 {_trust(settings.trust)}"""

@@ -1,0 +1,52 @@
+"""A request whose answers are awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from shared.bus.types import Message
+from shared.errors import OutcomeUnknown, ServiceError, Unavailable
+
+
+class NobodyListens(Unavailable):
+    """No one subscribes to the subject: surely not taken. A stream that elects its leader looks like this, too."""
+
+
+class Question:
+    """A request whose answers are awaited: one, or several until `take` says that they are complete."""
+
+    __slots__ = ("future", "sent_at", "subject", "take")
+
+    def __init__(self, subject: str, take: Callable[[Message], bool] | None) -> None:
+        """Make a question.
+
+        Args:
+            subject: where it goes.
+            take: called with each answer; returns whether it was the last. None: the first answer is the last.
+        """
+        self.subject = subject
+        self.take = take
+        self.sent_at = time.monotonic()
+        self.future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+
+    def answer(self, message: Message) -> None:
+        """Take an answer."""
+        if (self.take is None or self.take(message)) and not self.future.done():
+            self.future.set_result(message)
+
+    @property
+    def answered(self) -> bool:
+        """Whether an answer has come."""
+        future = self.future
+        return future.done() and not future.cancelled() and future.exception() is None
+
+    def fail(self, error: ServiceError) -> None:
+        """End the question with an error."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
+    def expire(self) -> None:
+        """End the question for lack of an answer."""
+        self.fail(OutcomeUnknown(f"no answer on {self.subject}"))

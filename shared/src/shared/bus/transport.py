@@ -1,0 +1,58 @@
+"""The socket under the connection, and what is written to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from nats.aio.transport import TcpTransport
+
+from shared.errors import Rejected
+
+CLOSE_WAIT_S = 0.5
+_HEADER_LINE = b"NATS/1.0\r\n"
+_UNFIT_FOR_SUBJECTS = frozenset(" \t\r\n")
+
+
+class Transport(TcpTransport):
+    """A socket that closes within a bound: with a full buffer and a hung server the library's never does (#671)."""
+
+    async def wait_closed(self) -> None:
+        """Wait until the socket is closed, at most CLOSE_WAIT_S; then cut it."""
+        try:
+            async with asyncio.timeout(CLOSE_WAIT_S):
+                await super().wait_closed()  # type: ignore[no-untyped-call]  # the library's
+        except TimeoutError:
+            self.abort()
+
+    def abort(self) -> None:
+        """Cut the connection; bytes not sent yet are dropped."""
+        if self._io_writer is not None:
+            self._io_writer.transport.abort()
+
+
+def check_subject(subject: str) -> None:
+    """Refuse what would end the protocol's line: the rest would be read as commands.
+
+    Raises:
+        Rejected: not a subject.
+    """
+    if not subject or not _UNFIT_FOR_SUBJECTS.isdisjoint(subject):
+        raise Rejected(f"not a subject: {subject[:100]!r}")
+
+
+def header_block(headers: Mapping[str, str]) -> bytearray:
+    """Return headers as they stand on the wire.
+
+    Raises:
+        Rejected: a name or value that would end its line.
+    """
+    block = bytearray(_HEADER_LINE)
+    for name, value in headers.items():
+        if not name.isascii() or not name.isprintable() or ":" in name or " " in name or not name:
+            raise Rejected(f"not a header's name: {name[:100]!r}")
+        if "\r" in value or "\n" in value:
+            raise Rejected(f"header {name}: a line end in its value")
+        block += f"{name}: {value}\r\n".encode()
+    block += b"\r\n"
+    return block
