@@ -115,6 +115,31 @@ async def test_other_processes_stay_untraced(scene: Scene) -> None:
     assert got["got"] == []
 
 
+async def test_other_processes_stay_unchanged(scene: Scene) -> None:
+    """Limits, priority, processors: of the node, the sidecars and the neighbour."""
+    got = await scene.run(attacks.change_processes(*scene.pids[:-1]))
+
+    own = (
+        ["priority of user"] if scene.isolation == "namespace" else []
+    )  # its user is itself alone there
+    assert [line.partition(":")[0] for line in got["got"]] == own
+    node = os.getpriority(os.PRIO_PROCESS, os.getpid())
+    sidecar = os.getpriority(os.PRIO_PROCESS, scene.attacker.sidecar_pid)
+    assert (node, sidecar) == (0, 0)
+
+
+async def test_shared_objects_stay_in_the_pod(scene: Scene) -> None:
+    """What one pod makes, its neighbour does not find; without a namespace of its own it makes none."""
+    got = await scene.run(attacks.SHARE_MEMORY)
+
+    assert bool(got["got"]) == (
+        scene.isolation == "namespace" and "memory" in scene.attacker.sandbox["enforced"]
+    )
+    said = await scene.neighbour.shell("cat /proc/sysvipc/shm 2>/dev/null | wc -l")
+    assert int(said["stdout"]) <= 1  # the heading
+    assert "23130" not in Path("/proc/sysvipc/shm").read_text()  # noqa: ASYNC240 - no disk behind it
+
+
 async def test_the_hosts_servers_stay_out_of_reach(
     scene: Scene, host_servers: tuple[int, str, str]
 ) -> None:

@@ -45,10 +45,10 @@ def run(program: bytes, arch: int, nr: int, *arguments: int) -> int:
 class Filter:
     """A filter for one machine."""
 
-    def __init__(self, machine: str, *, new_sockets: bool) -> None:
-        """Build it."""
+    def __init__(self, machine: str, *, apart: bool, bounded: bool = True) -> None:
+        """Build it: with or without namespaces, with or without a bound on memory."""
         self.machine = machine
-        self.program = seccomp.build_filter(machine, new_sockets=new_sockets)
+        self.program = seccomp.build_filter(machine, own_namespaces=apart, memory_bounded=bounded)
 
     def call(self, name: str, *arguments: int) -> int:
         """Judge a call of `syscalls.CALLS`."""
@@ -65,10 +65,10 @@ def machine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.mark.parametrize("new_sockets", [True, False])
-def test_what_no_task_needs_is_refused(machine: str, new_sockets: bool) -> None:
+@pytest.mark.parametrize("apart", [True, False])
+def test_what_no_task_needs_is_refused(machine: str, apart: bool) -> None:
     """Every call of the list, with or without a network namespace."""
-    kept = Filter(machine, new_sockets=new_sockets)
+    kept = Filter(machine, apart=apart)
 
     verdicts = {kept.number(nr, 0, 0) for nr in syscalls.never_needed(machine)}
 
@@ -80,7 +80,7 @@ def test_what_no_task_needs_is_refused(machine: str, new_sockets: bool) -> None:
 def test_every_other_call_passes(machine_name: str, nr: int, arguments: list[int]) -> None:
     """The filter ends on every input, and refuses only what it names."""
     judged = {syscalls.number(name, machine_name) for name in syscalls.CALLS}
-    verdict = Filter(machine_name, new_sockets=True).number(nr, *arguments)
+    verdict = Filter(machine_name, apart=True).number(nr, *arguments)
 
     if nr in syscalls.never_needed(machine_name):
         assert verdict == ERRNO | errno.EPERM
@@ -90,7 +90,7 @@ def test_every_other_call_passes(machine_name: str, nr: int, arguments: list[int
 
 def test_a_foreign_calling_convention_kills() -> None:
     """32-bit and x32 calls have other numbers: none of ours would match."""
-    kept = Filter("x86_64", new_sockets=True)
+    kept = Filter("x86_64", apart=True)
 
     assert run(kept.program, 0x40000003, 1) == KILL
     assert kept.number(0x40000000 | 165) == KILL
@@ -101,7 +101,7 @@ def test_a_foreign_calling_convention_kills() -> None:
 )
 def test_a_clone_into_a_namespace_is_refused(machine: str, flag: int) -> None:
     """Each CLONE_NEW flag, alone or beside those that a thread needs; clone3 is unknown, so that libc falls back."""
-    kept = Filter(machine, new_sockets=True)
+    kept = Filter(machine, apart=True)
 
     assert kept.call("clone", flag | 17) == ERRNO | errno.EPERM
     assert kept.call("clone", flag | 0x3D0F00) == ERRNO | errno.EPERM
@@ -110,7 +110,7 @@ def test_a_clone_into_a_namespace_is_refused(machine: str, flag: int) -> None:
 
 def test_processes_and_threads_can_be_made(machine: str) -> None:
     """The flags of fork() and pthread_create()."""
-    kept = Filter(machine, new_sockets=False)
+    kept = Filter(machine, apart=False)
 
     assert kept.call("clone", 0x01200011) == ALLOW
     assert kept.call("clone", 0x003D0F00) == ALLOW
@@ -119,7 +119,7 @@ def test_processes_and_threads_can_be_made(machine: str) -> None:
 @pytest.mark.parametrize("flags", [0, SOCK_CLOEXEC, SOCK_CLOEXEC | SOCK_NONBLOCK])
 def test_sockets_of_an_own_network(machine: str, flags: int) -> None:
     """Unix, IPv4, IPv6 and route netlink; nothing raw, no other family."""
-    kept = Filter(machine, new_sockets=True)
+    kept = Filter(machine, apart=True)
 
     for family in (AF_UNIX, AF_INET, AF_INET6):
         assert kept.call("socket", family, SOCK_STREAM | flags, 0) == ALLOW
@@ -135,7 +135,7 @@ def test_sockets_of_an_own_network(machine: str, flags: int) -> None:
 
 def test_no_socket_without_an_own_network(machine: str) -> None:
     """No new socket, no address: only what was inherited, and pairs, can be talked through."""
-    kept = Filter(machine, new_sockets=False)
+    kept = Filter(machine, apart=False)
 
     assert kept.call("socket", AF_UNIX, SOCK_STREAM, 0) == ERRNO | errno.EAFNOSUPPORT
     for name in ("connect", "bind", "listen", "sendmsg", "sendmmsg"):
@@ -147,8 +147,38 @@ def test_no_socket_without_an_own_network(machine: str) -> None:
 
 def test_terminals_cannot_be_typed_into(machine: str) -> None:
     """TIOCSTI and TIOCLINUX; other ioctls pass."""
-    kept = Filter(machine, new_sockets=True)
+    kept = Filter(machine, apart=True)
 
     assert kept.call("ioctl", 0, 0x5412) == ERRNO | errno.EPERM
     assert kept.call("ioctl", 0, 0x541C) == ERRNO | errno.EPERM
     assert kept.call("ioctl", 0, 0x5401) == ALLOW
+
+
+SHARED = sorted(set(syscalls.SHARED_OBJECTS) - {"memfd_create"})
+
+
+def test_shared_objects_need_an_own_namespace_and_a_bound(machine: str) -> None:
+    """Without the first they would be everybody's, without the second nobody would count them."""
+    for apart, bounded in ((True, True), (True, False), (False, True), (False, False)):
+        kept = Filter(machine, apart=apart, bounded=bounded)
+        expected = ALLOW if apart and bounded else ERRNO | errno.ENOSYS
+        assert {kept.call(name, 1, 2, 3) for name in SHARED} == {expected}
+        assert kept.call("memfd_create", 1, 0) == (ALLOW if bounded else ERRNO | errno.ENOSYS)
+
+
+def test_other_processes_of_the_user_cannot_be_changed(machine: str) -> None:
+    """Without a process namespace a task could name the node, which may have the same user."""
+    kept, apart = Filter(machine, apart=False), Filter(machine, apart=True)
+
+    for name in syscalls.OF_A_PROCESS:
+        assert kept.call(name, 0, 1, 2, 3) == ALLOW
+        assert kept.call(name, 4711, 1, 2, 3) == ERRNO | errno.EPERM
+        assert kept.call(name, 1, 0, 0, 0) == ERRNO | errno.EPERM
+        assert apart.call(name, 4711, 1, 2, 3) == ALLOW
+    for name, process, group, user in (("setpriority", 0, 1, 2), ("ioprio_set", 1, 2, 3)):
+        for which in (process, group):
+            assert kept.call(name, which, 0, 5) == ALLOW
+            assert kept.call(name, which, 4711, 5) == ERRNO | errno.EPERM
+        assert kept.call(name, user, 0, 5) == ERRNO | errno.EPERM
+        assert kept.call(name, user, 1000, 5) == ERRNO | errno.EPERM
+        assert apart.call(name, user, 0, 5) == ALLOW

@@ -92,6 +92,8 @@ class Sandbox:
     """The workspace on the host."""
     inner_workspace: str
     """The same as the sandbox sees it."""
+    scratch: Path | None
+    """Another folder on the host that it may fill, part of the disk limit; None: there is none."""
     uid: int | None
     """Its own uid; None: the node's."""
     network: str

@@ -101,6 +101,34 @@ tell()
     )
 
 
+def change_processes(*pids: int) -> str:
+    """Limit, slow down and pin others, by number and all of the same user."""
+    return (
+        HEAD
+        + f"""
+import resource
+for pid in {list(pids)!r}:
+    attempt(f"prlimit {{pid}}", resource.prlimit, pid, resource.RLIMIT_CORE, (0, 0))
+    attempt(f"priority {{pid}}", os.setpriority, os.PRIO_PROCESS, pid, 19)
+    attempt(f"affinity {{pid}}", os.sched_setaffinity, pid, {{0}})
+    attempt(f"scheduler {{pid}}", os.sched_setscheduler, pid, os.SCHED_IDLE, os.sched_param(0))
+attempt("priority of user", os.setpriority, os.PRIO_USER, 0, 19)
+tell()
+"""
+    )
+
+
+SHARE_MEMORY = (
+    HEAD
+    + """
+attempt("shmget", call, 29 if os.uname().machine == "x86_64" else 194, 0x5A5A, 4096, 0o1666)
+attempt("msgget", call, 68 if os.uname().machine == "x86_64" else 186, 0x5A5A, 0o1666)
+attempt("mq_open", call, 240 if os.uname().machine == "x86_64" else 180, b"drill", 0o102, 0o666, 0)
+tell()
+"""
+)
+
+
 def reach_network(port: int, unix_path: str, abstract: str) -> str:
     """Reach servers of the host: TCP on its loopback, a Unix socket by its path, an abstract one; send raw packets."""
     return (

@@ -151,6 +151,7 @@ class Sandboxes:
         self._files.create(pod, uid, with_tmp=isolation not in _ROOTED)
         request = {
             "pod": pod, "isolation": isolation, "uid": uid, "rlimits": _PROBE_LIMITS, "niceness": 0, "probe": True,
+            "memory_bounded": False,
         }  # fmt: skip
         try:
             async with asyncio.timeout(_PROBE_TIMEOUT_S):

@@ -69,6 +69,7 @@ class PodStarter:
                     isolation=isolation,
                     workspace=workspace,
                     inner_workspace=_ROOTED_WORKSPACE if rooted else str(workspace),
+                    scratch=None if rooted else path / "tmp",
                     uid=uid,
                     network="loopback" if rooted else "host" if isolation == "process" else "none",
                     enforced=bound.enforced,
@@ -120,6 +121,7 @@ class PodStarter:
             "uid": self._uids.get(pod),
             "rlimits": bound.rlimits,
             "niceness": bound.niceness,
+            "memory_bounded": "memory" in bound.enforced,
         }
         with contextlib.ExitStack() as closing:
             fds = [channel.fileno()]

@@ -29,18 +29,21 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _SOCK_TYPE_MASK, _SOCK_RAW = 0xF, 3
 _NETLINK_ROUTE = 0
+_PRIO_USER, _IOPRIO_WHO_USER = 2, 3
 
 Instruction = tuple[int, int, int, int]
 """(code, jump if true, jump if false, constant)."""
 
 
-def build_filter(machine: str, *, new_sockets: bool) -> bytes:
+def build_filter(machine: str, *, own_namespaces: bool, memory_bounded: bool) -> bytes:
     """Build the filter.
 
     Args:
         machine: as `os.uname().machine` names it.
-        new_sockets: True where the task has a network namespace of its own: it may use it (no raw sockets). False:
-            no new socket at all, only socketpair(); without a namespace nothing else keeps it from the host's.
+        own_namespaces: the task has network, IPC and process namespaces of its own and may use them (no raw
+            sockets). False: no new socket at all, only socketpair(), no shared objects, and nothing that changes
+            another process of the same user; nothing else keeps the task from the host's.
+        memory_bounded: a control group bounds its memory. False: it may not have any that no process's size shows.
 
     Returns:
         The program, eight bytes an instruction.
@@ -60,7 +63,13 @@ def build_filter(machine: str, *, new_sockets: bool) -> bytes:
     program += _when(syscalls.number("clone", machine), _deny_bits(0, _CLONE_NAMESPACES))
     # Typing into a terminal that somebody shares.
     program += _when(syscalls.number("ioctl", machine), _deny_values(1, (_TIOCSTI, _TIOCLINUX)))
-    program += _sockets(machine) if new_sockets else _no_sockets(machine)
+    program += _sockets(machine) if own_namespaces else _no_sockets(machine)
+    if not own_namespaces:
+        program += _no_other_processes(machine)
+    if not (own_namespaces and memory_bounded):
+        for name in syscalls.SHARED_OBJECTS:
+            if name != "memfd_create" or not memory_bounded:
+                program += _when(syscalls.number(name, machine), [_fail(errno.ENOSYS)])
     program.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
 
@@ -111,6 +120,25 @@ def _no_sockets(machine: str) -> list[Instruction]:
         _allow(),
     ]
     return program + _when(syscalls.number("sendto", machine), address)
+
+
+def _no_other_processes(machine: str) -> list[Instruction]:
+    """Refuse to change limits and priorities of anything but the caller: its user's other processes are the node's."""
+    program: list[Instruction] = []
+    only_itself = [_load_arg(0), (_JUMP_EQUAL, 1, 0, 0), _fail(errno.EPERM), _allow()]
+    for name in syscalls.OF_A_PROCESS:
+        program += _when(syscalls.number(name, machine), only_itself)
+    for name, user in (("setpriority", _PRIO_USER), ("ioprio_set", _IOPRIO_WHO_USER)):
+        no_user = [
+            _load_arg(0),
+            (_JUMP_EQUAL, 2, 0, user),
+            _load_arg(1),
+            (_JUMP_EQUAL, 1, 0, 0),
+            _fail(errno.EPERM),
+            _allow(),
+        ]
+        program += _when(syscalls.number(name, machine), no_user)
+    return program
 
 
 def _sockets(machine: str) -> list[Instruction]:

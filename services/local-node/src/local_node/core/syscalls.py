@@ -31,10 +31,29 @@ NEVER_NEEDED: dict[str, tuple[int | None, int | None]] = {
 }  # fmt: skip
 """Name -> (x86_64, aarch64): refused with EPERM. None: the machine has no such call."""
 
+SHARED_OBJECTS: dict[str, tuple[int, int]] = {
+    "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semop": (65, 193),
+    "semctl": (66, 191), "semtimedop": (220, 192), "msgget": (68, 186), "msgsnd": (69, 189),
+    "msgrcv": (70, 188), "msgctl": (71, 187), "mq_open": (240, 180), "memfd_create": (319, 279),
+}  # fmt: skip
+"""Name -> (x86_64, aarch64): memory that no process's size shows, and, but for the last, that outlives processes and is
+everybody's where there is no IPC namespace."""
+
+OF_A_PROCESS: dict[str, tuple[int, int]] = {
+    "prlimit64": (302, 261), "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
+    "sched_setaffinity": (203, 122), "sched_setattr": (314, 274),
+}  # fmt: skip
+"""Name -> (x86_64, aarch64): calls whose first argument is a process, 0 for the caller."""
+
+OF_A_GROUP: dict[str, tuple[int, int]] = {"setpriority": (141, 140), "ioprio_set": (251, 30)}
+"""Name -> (x86_64, aarch64): calls whose second argument is a process, group or user, 0 for the caller's; the first says
+which of them."""
+
 CALLS: dict[str, tuple[int, int]] = {
+    **SHARED_OBJECTS, **OF_A_PROCESS, **OF_A_GROUP,
     "clone": (56, 220), "clone3": (435, 435), "socket": (41, 198), "connect": (42, 203),
     "bind": (49, 200), "listen": (50, 201), "sendto": (44, 206), "sendmsg": (46, 211),
-    "sendmmsg": (307, 269), "ioctl": (16, 29), "prctl": (157, 167),
+    "sendmmsg": (307, 269), "ioctl": (16, 29),
     "landlock_create_ruleset": (444, 444), "landlock_add_rule": (445, 445),
     "landlock_restrict_self": (446, 446), "pivot_root": (155, 41),
 }  # fmt: skip

@@ -37,7 +37,7 @@ _DEVICES = {
 _LINKS = {
     "dev/fd": "/proc/self/fd", "dev/stdin": "/proc/self/fd/0", "dev/stdout": "/proc/self/fd/1",
     "dev/stderr": "/proc/self/fd/2", "dev/shm": "/tmp", "etc/mtab": "/proc/self/mounts", "var/tmp": "/tmp",
-    "run": "/tmp",
+    "dev/ptmx": "pts/ptmx",
 }  # fmt: skip
 
 
@@ -63,7 +63,19 @@ class Root:
         # In a user namespace a mount keeps the flags that its source has.
         self._workspace_flags = _LOCKED | _flags_of(pods_dir)
         linux.mount("sandbox", scratch, "tmpfs", linux.MS_NOSUID, "size=16m,mode=755")
-        folders = ("proc", "tmp", "dev", "etc", "var", "home", _PODS, _HOST_PROC, WORKSPACE)
+        folders = (
+            "proc",
+            "tmp",
+            "dev",
+            "etc",
+            "var",
+            "home",
+            "run",
+            "dev/pts",
+            _PODS,
+            _HOST_PROC,
+            WORKSPACE,
+        )
         for name in folders:
             os.makedirs(f"{scratch}/{name.lstrip('/')}", exist_ok=True)
         for path in (*_SYSTEM, *read_only):
@@ -96,6 +108,8 @@ class Root:
         linux.mount("proc", "/proc", "proc", _LOCKED | linux.MS_NOEXEC)
         options = f"size={tmp_mib}m,nr_inodes=65536,mode=1777"
         linux.mount("tmp", "/tmp", "tmpfs", _LOCKED, options)
+        terminals = "newinstance,ptmxmode=0666,mode=0600"
+        linux.mount("devpts", "/dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, terminals)
         linux.mount(f"{_PODS}/{pod}/workspace", WORKSPACE, None, linux.MS_BIND)
         flags = linux.MS_BIND | linux.MS_REMOUNT | self._workspace_flags
         linux.mount(None, WORKSPACE, None, flags)

@@ -28,7 +28,7 @@ _HOST_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/ura
 class Plan:
     """What one pod's confinement consists of; sent by the node with each start."""
 
-    __slots__ = ("isolation", "niceness", "pod", "rlimits", "tmp_mib", "uid")
+    __slots__ = ("isolation", "memory_bounded", "niceness", "pod", "rlimits", "tmp_mib", "uid")
 
     def __init__(self, request: dict[str, object]) -> None:
         """Read a start request (see `adapters.zygote.protocol`)."""
@@ -40,6 +40,7 @@ class Plan:
         self.rlimits: dict[str, int] = limits if isinstance(limits, dict) else {}
         self.tmp_mib = int(str(request["tmp_mib"]))
         self.niceness = int(str(request["niceness"]))
+        self.memory_bounded = bool(request["memory_bounded"])
 
 
 class Confinement:
@@ -59,7 +60,12 @@ class Confinement:
         self._pods_dir = pods_dir
         self._rooted = rooted
         self._landlock = landlock.abi() >= landlock.ABI_NEEDED
-        self._filter = linux.SeccompProgram(seccomp.build_filter(linux.MACHINE, new_sockets=rooted))
+        self._filters = {
+            bounded: linux.SeccompProgram(
+                seccomp.build_filter(linux.MACHINE, own_namespaces=rooted, memory_bounded=bounded)
+            )
+            for bounded in (False, True)
+        }
         ordinary = os.geteuid() != 0
         self.counts_by_namespace = ordinary and _try_user_namespace()
         """Each sandbox gets a user namespace: the kernel counts its processes apart, though all have one uid."""
@@ -124,6 +130,7 @@ class Confinement:
         if self.counts_by_namespace:
             linux.enter_user_namespace()
         harden.set_rlimits(plan.rlimits)
+        harden.be_first_for_oom()
         if plan.uid is not None:
             harden.become(plan.uid)
         harden.lock_down()
@@ -133,7 +140,7 @@ class Confinement:
                 landlock.restrict(rules, tcp=self._rooted)
             elif not self._rooted:
                 raise OSError(errno.ENOSYS, "this kernel has no Landlock of the needed version")
-            self._filter.install()
+            self._filters[plan.memory_bounded].install()
         return workspace
 
 

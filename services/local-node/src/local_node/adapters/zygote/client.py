@@ -87,7 +87,7 @@ class Zygote:
         self._sending = asyncio.Lock()
         self.facts: protocol.Request = {}
         """What the zygote said of itself when it was ready."""
-        self._closing = False
+        self._closing = self._was_ready = False
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
 
@@ -218,6 +218,7 @@ class Zygote:
         child = self._children.get(key)
         if operation == protocol.READY:
             self.facts = protocol.unpack(body)
+            self._was_ready = True
             self._settle_ready(None)
         elif operation == protocol.FAILED:
             self._settle_ready(Unavailable(f"zygote {self._config.name}: {body.decode()}"))
@@ -261,7 +262,7 @@ class Zygote:
             if not child.exited.done():
                 child.exited.set_result(Exit(None, 9, f"its zygote {why}"))
         self._children.clear()
-        if not self._closing:
+        if self._was_ready and not self._closing:
             log.error("zygote.died", zygote=self._config.name, why=why)
             self._on_death(self._config.name)
 

@@ -213,6 +213,7 @@ def main(control_fd: int) -> int:
     """
     control = socket.socket(fileno=control_fd)
     control.set_inheritable(False)
+    os.umask(0o022)
     received = protocol.receive(control)
     if received is None:
         return 0
