@@ -28,6 +28,8 @@ OUTPUT_BYTES_MAX: Final = 8 * 1024 * 1024
 """Bytes of output of one task that are streamed and stored; what follows is dropped and marked."""
 READ_BYTES_MAX: Final = 128 * 1024
 """Bytes that one `read` task returns; larger files are read in pieces."""
+FILE_BYTES_MAX: Final = 1 << 44
+"""Offset in a file that a `read` task may name; no workspace is larger."""
 LIST_ENTRIES_MAX: Final = 1000
 """Entries that one `list` task returns."""
 LANE_MESSAGES_MAX: Final = 20_000

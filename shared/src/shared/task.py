@@ -18,7 +18,7 @@ from shared.pools import OnInterrupt
 VERSION = 1
 """Version of the task and result format that this code writes, and the newest that it reads."""
 
-Path = Annotated[str, Meta(min_length=1, max_length=limits.PATH_LENGTH_MAX)]
+Path = Annotated[str, Meta(min_length=1, max_length=limits.PATH_LENGTH_MAX, pattern="^[^\\x00]+$")]
 EnvName = Annotated[
     str, Meta(min_length=1, max_length=limits.ENV_NAME_LENGTH_MAX, pattern="^[^=\\x00]+$")
 ]
@@ -89,7 +89,7 @@ class ReadFile(_Task, frozen=True, kw_only=True, omit_defaults=True, tag="read")
     """Read a piece of a file."""
 
     path: Path
-    offset: Annotated[int, Meta(ge=0)] = 0
+    offset: Annotated[int, Meta(ge=0, le=limits.FILE_BYTES_MAX)] = 0
     limit: Annotated[int, Meta(ge=1, le=limits.READ_BYTES_MAX)] = limits.READ_BYTES_MAX
 
 
