@@ -22,7 +22,7 @@ def settings(**changes: object) -> ServerSettings:
         "trust": Trust("OPERATOR", "SYS", {"ACC": "TOKEN"}),
         **changes,
     }
-    return ServerSettings(**values)  # type: ignore[arg-type]
+    return ServerSettings(**values)  # type: ignore[arg-type]  # each test changes one
 
 
 @pytest.mark.parametrize(

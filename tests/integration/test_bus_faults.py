@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from uuid import uuid4
 
@@ -18,7 +18,7 @@ from shared.cluster import Cluster
 from shared.cluster.server import ServerProcess
 from shared.errors import Conflict, OutcomeUnknown, Unavailable
 from shared.ids import home
-from shared.testing.plugin import Connect
+from shared.testing.plugin import Connect, server_of
 
 RATE_PER_S = 60
 BEFORE_S = 1.0
@@ -152,7 +152,7 @@ async def test_no_call_outlives_its_deadline(
     await bus.js_api("INFO")
     for server in private_cluster.servers:
         FAULTS[fault](server)
-    calls: dict[str, tuple[float, Callable[[], object]]] = {
+    calls: dict[str, tuple[float, Callable[[], Awaitable[object]]]] = {
         "publish_acked": (
             1.5,
             lambda: bus.publish_acked(
@@ -179,7 +179,7 @@ async def test_no_call_outlives_its_deadline(
 
     async def timed(name: str) -> tuple[str, float, BaseException | object]:
         began = time.monotonic()
-        result = (await asyncio.gather(calls[name][1](), return_exceptions=True))[0]  # type: ignore[call-overload]
+        result = (await asyncio.gather(calls[name][1](), return_exceptions=True))[0]
         return name, time.monotonic() - began, result
 
     for name, took_s, result in await asyncio.gather(*(timed(name) for name in calls)):
@@ -197,9 +197,7 @@ async def test_a_hung_server_is_left_behind_a_full_buffer(
     bus = await connect(cluster=private_cluster)
     restored = asyncio.Event()
     bus.on_restored = restored.set
-    server = next(
-        s for s in private_cluster.servers if s.ports.client == bus._link.client.connected_url.port
-    )  # type: ignore[union-attr]
+    server = server_of(bus, private_cluster)
     server.pause()
     began = time.monotonic()
     while not restored.is_set():
@@ -219,9 +217,7 @@ async def test_an_idle_connection_leaves_a_hung_server_once_it_is_asked(
     bus = await connect(cluster=private_cluster, ping_interval_s=10.0)
     restored = asyncio.Event()
     bus.on_restored = restored.set
-    server = next(
-        s for s in private_cluster.servers if s.ports.client == bus._link.client.connected_url.port
-    )  # type: ignore[union-attr]
+    server = server_of(bus, private_cluster)
     server.pause()
     with pytest.raises(Unavailable):
         await bus.pull("Q0", "default-batch")
@@ -239,11 +235,7 @@ async def test_subscriptions_survive_the_loss_of_a_server(
     hearer.on_restored = restored.set
     heard: asyncio.Queue[bytes] = asyncio.Queue()
     await hearer.subscribe("news", lambda message: heard.put_nowait(message.data))
-    server = next(
-        s
-        for s in private_cluster.servers
-        if s.ports.client == hearer._link.client.connected_url.port
-    )  # type: ignore[union-attr]
+    server = server_of(hearer, private_cluster)
     teller = await connect_to(
         connect, private_cluster, (private_cluster.servers.index(server) + 1) % 3
     )

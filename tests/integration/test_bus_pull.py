@@ -144,26 +144,22 @@ async def test_a_bell_rings_for_each_message_and_one_of_the_group_hears_it(
     connect: Connect, admin_bus: Bus, lanes: None
 ) -> None:
     """It names pool, class and shard, and holds no body."""
-    heard: asyncio.Queue[tuple[str, Message]] = asyncio.Queue()
+    heard: asyncio.Queue[Message] = asyncio.Queue()
     for name in ("w1", "w2", "w3"):
         bus = await connect(roles.worker("default", name), name=name)
-        await bus.subscribe(
-            subjects.bells("default"),
-            lambda message, name=name: heard.put_nowait((name, message)),  # type: ignore[misc]
-            queue=subjects.IDLE_GROUP,
-        )
+        await bus.subscribe(subjects.bells("default"), heard.put_nowait, queue=subjects.IDLE_GROUP)
     for _ in range(4):
         for shard in range(3):
             await publish(admin_bus, shard, b"secret")
     async with asyncio.timeout(5):
         bells = [await heard.get() for _ in range(12)]
-    assert sorted(subjects.parse_bell(message.subject)[2] for _, message in bells) == sorted(
+    assert sorted(subjects.parse_bell(message.subject)[2] for message in bells) == sorted(
         [0, 1, 2] * 4
     )
-    assert {subjects.parse_bell(message.subject)[:2] for _, message in bells} == {
+    assert {subjects.parse_bell(message.subject)[:2] for message in bells} == {
         ("default", "interactive")
     }
-    assert all(message.data == b"" for _, message in bells)
+    assert all(message.data == b"" for message in bells)
     assert heard.empty()
 
 

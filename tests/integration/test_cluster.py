@@ -77,7 +77,9 @@ def test_a_cluster_that_runs_already_is_not_started_again(nats_cluster: Cluster)
     """By whoever it was started."""
     again = open_cluster(nats_cluster.layout.root)
     pid = running_pid(again.servers[0].files)
-    assert pid == nats_cluster.servers[0].popen.pid  # type: ignore[union-attr]
+    popen = nats_cluster.servers[0].popen
+    assert popen is not None
+    assert pid == popen.pid
     with pytest.raises(ClusterFailed, match=f"runs already, as process {pid}"):
         again.servers[0].start()
 

@@ -12,7 +12,7 @@ from shared.cluster import Cluster
 from shared.errors import Unavailable
 from shared.identity import roles
 from shared.pools import PoolSpec
-from shared.testing.plugin import POOLS, Connect, declared
+from shared.testing.plugin import POOLS, Connect, declared, server_of
 from shared.topology import topology
 
 
@@ -97,11 +97,7 @@ async def test_without_a_leader_it_ends_at_its_deadline(
 ) -> None:
     """Unavailable: to be run again."""
     bus = await connect(cluster=private_cluster)
-    keep = next(
-        s
-        for s in private_cluster.servers
-        if s.ports.client == bus._link.client.connected_url.port  # type: ignore[union-attr]
-    )
+    keep = server_of(bus, private_cluster)
     for server in private_cluster.servers:
         if server is not keep:
             server.kill()

@@ -22,8 +22,8 @@ log = logs.get(__name__)
 class Bus:
     """A connection to the cluster.
 
-    `on_lost` and `on_restored`, where set, are called when the connection is given up and when there is one again:
-    plain functions, run in the reader; they must be short and must not raise.
+    `on_lost` and `on_restored`, where set, are called when the connection is given up and when there is one again: plain
+    functions, run in the reader; they must be short.
     """
 
     def __init__(self, link: Link) -> None:
@@ -64,6 +64,12 @@ class Bus:
     def connected(self) -> bool:
         """Whether there is a connection now."""
         return self._link.client.usable
+
+    @property
+    def server(self) -> str:
+        """Address (`host:port`) of the server that we are connected to; empty: none."""
+        url = self._link.client.connected_url
+        return "" if url is None else url.netloc
 
     @property
     def options(self) -> BusOptions:
@@ -289,7 +295,6 @@ class Bus:
         """Ask the JetStream API (`$JS.API.<suffix>`) and return its answer.
 
         Raises:
-            ServiceError: by what the API answered.
-            OutcomeUnknown: no answer.
+            ServiceError: by what the API answered; OutcomeUnknown: no answer.
         """
         return await read.js_api(self._link, suffix, body, timeout_s)

@@ -278,7 +278,6 @@ class Link:
             if question.answered:  # the caller was cancelled with the answer already there
                 late(question.future.result())
             raise
-        self.client.forget(inbox)
         self.client.contact = max(self.client.contact, question.sent_at)
         return answer
 

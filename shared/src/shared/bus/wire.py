@@ -28,7 +28,6 @@ log = logs.get(__name__)
 RECONNECT_WAIT_S = 0.1
 RECONNECT_WAIT_MAX_S = 1.0
 READ_BYTES = 32 * 1024
-
 Sink = Callable[[Message], None]
 
 
@@ -46,7 +45,7 @@ class Owner(Protocol):
 
 
 class Client(LibraryClient):
-    """One connection that survives: it never closes by itself, and it never sends late what was given up."""
+    """One connection that survives: never closes by itself, never sends late what was given up."""
 
     def __init__(self, owner: Owner, servers: int, pending_bytes_max: int) -> None:
         """Make an unconnected client.
@@ -83,8 +82,7 @@ class Client(LibraryClient):
     ) -> None:
         """Queue a message for sending, at once and in order with all others.
 
-        The library's `publish` keeps messages while disconnected and sends them after the reconnect, when their
-        publisher has long been told that they failed.
+        The library's `publish` keeps messages while disconnected and sends them after the reconnect, too late.
 
         Raises:
             Unavailable: not connected, or too much is unsent; nothing was sent.
@@ -94,6 +92,7 @@ class Client(LibraryClient):
         if not self.usable:
             raise Unavailable("not connected to NATS")
         check_subject(subject)
+        check_subject(reply or subject)
         if headers:
             block = header_block(headers)
             size = len(block) + len(data)
@@ -115,7 +114,7 @@ class Client(LibraryClient):
             self._flush_queue.put_nowait(asyncio.get_running_loop().create_future())
 
     def send_once(self, subject: str, data: bytes, inbox: str, sink: Sink) -> int:
-        """Send a request whose one answer comes to an inbox of its own; return the inbox' number for `forget`.
+        """Send a request whose one answer comes to an inbox of its own; return the inbox' number for `abandon`.
 
         A delivery of JetStream carries the subject under which it was stored, so only the inbox tells whose it is.
         The inbox is gone after one message, and with the connection.
@@ -125,17 +124,16 @@ class Client(LibraryClient):
         """
         self._sid += 1
         sid = self._sid
+
+        def take(message: Message) -> None:
+            del self._sinks[sid]
+            sink(message)
+
         before = len(self._pending)
         self.send(subject, data, inbox)
-        opening = command.sub_cmd(inbox, "", sid) + command.unsub_cmd(sid, 1)
-        self._pending.insert(before, opening)
-        self._pending_data_size += len(opening)
-        self._sinks[sid] = sink
+        self._pending.insert(before, command.sub_cmd(inbox, "", sid) + command.unsub_cmd(sid, 1))
+        self._sinks[sid] = take
         return sid
-
-    def forget(self, sid: int) -> None:
-        """Drop an inbox that got its answer."""
-        del self._sinks[sid]
 
     def abandon(self, sid: int, late: Sink, keep_s: float) -> None:
         """Stop waiting at an inbox: its message, if it still comes within `keep_s` seconds, goes to `late`.
@@ -233,7 +231,7 @@ class Client(LibraryClient):
         """Open a socket of its own for each try, and end what reads from an earlier one."""
         s.last_attempt = time.monotonic()
         for task in (self._reading_task, self._ping_interval_task, self._flusher_task):
-            if task is not None and not task.done() and task is not asyncio.current_task():
+            if task is not None and task is not asyncio.current_task():
                 task.cancel()
         self.abort()
         self._transport = Transport()  # type: ignore[no-untyped-call]

@@ -21,7 +21,7 @@ import pytest
 
 from shared.bus import Bus, BusOptions
 from shared.bus.provision import provision
-from shared.cluster import Cluster, open_cluster
+from shared.cluster import Cluster, ServerProcess, open_cluster
 from shared.identity import Permissions, Signer, roles
 from shared.pools import PoolSpec
 from shared.topology import Topology, topology
@@ -56,6 +56,11 @@ def admin_options(cluster: Cluster, name: str = "admin") -> BusOptions:
         name=name,
         credential=cluster.identity.signer.mint(name, roles.admin()),
     )
+
+
+def server_of(bus: Bus, cluster: Cluster) -> ServerProcess:
+    """Return the server that a connection goes to."""
+    return next(server for server in cluster.servers if server.url == f"nats://{bus.server}")
 
 
 async def provision_cluster(cluster: Cluster, wanted: Topology | None = None) -> None:
