@@ -5,6 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from pool_manager.core.lost import Bounds, Detector
 from pool_manager.core.nodes import Nodes
@@ -188,6 +189,19 @@ def test_a_node_that_started_anew_lost_its_pods_and_killed_none(
     nodes.heard(node_beat((), started_ms=2), CLAIMED + 0.1)
 
     death = detector.judge(row(), CLAIMED + 0.2)
+
+    assert death is not None
+    assert (death.cause, death.process_died) == ("node_restarted", False)
+
+
+def test_a_node_that_started_after_the_claim_killed_nobody(
+    detector: Detector, nodes: Nodes
+) -> None:
+    """Everything was started anew, this detector too: it never heard the node's former process."""
+    claimed = Row("t.session-1", replace(record(), claimed_ms=5000), 7, CLAIMED)
+    nodes.heard(node_beat((), started_ms=6000), CLAIMED + 1.5)
+
+    death = detector.judge(claimed, CLAIMED + 1.6)
 
     assert death is not None
     assert (death.cause, death.process_died) == ("node_restarted", False)

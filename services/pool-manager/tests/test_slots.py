@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from pool_manager.core.nodes import Nodes
@@ -116,6 +117,41 @@ def test_the_name_of_a_dead_pool_manager_is_not_waited_for(facts: Facts) -> None
     node_says(facts, NOW + 2.1)
     assert plan(others, after, NOW + 2.1) == []
     (start,) = plan(others, after, NOW + 2.3)
+
+    assert start.slot.pod == "p-0-2"
+
+
+def test_pods_of_a_nodes_former_process_are_replaced_at_once(facts: Facts) -> None:
+    """The whole cluster was started anew: the slots' records are there, their pods are not."""
+    before = filled(facts, warm=False)
+    slots = Slots(before.spec)
+    slots.apply(before.rows["0"].slot, 1, fate=None, now=NOW + 5)
+    after = Facts(Peers("pm-1"), Nodes(), bound=0)
+    beat = NodeBeat(
+        node="n",
+        started_ms=int((NOW + 4) * 1000),
+        capacity=50,
+        isolation={"process": ""},
+    )
+    after.nodes.heard(beat, NOW + 5)
+
+    plan(slots, after, NOW + 5)
+    (start,) = plan(slots, after, NOW + 5.2)
+
+    assert start.slot.pod == "p-0-2"
+
+
+def test_a_restarted_pool_manager_waits_little_for_what_its_former_self_had_in_hand(
+    facts: Facts,
+) -> None:
+    """It reserved, and was killed before it asked the node."""
+    slots = filled(facts, warm=False)
+    later = msgspec.structs.replace(facts, started_ms=int((NOW + 0.5) * 1000))
+
+    assert plan(slots, later, NOW + 1) == []
+    node_says(facts, NOW + 2.1)
+    assert plan(slots, later, NOW + 2.1) == []
+    (start,) = plan(slots, later, NOW + 2.3)
 
     assert start.slot.pod == "p-0-2"
 

@@ -57,7 +57,8 @@ class Manager:
             disconnect_s=settings.disconnect_s,
         )
         self._bus = bus
-        self.world = World(settings.name, pools, bounds, time.monotonic())
+        started_ms = int(time.time() * 1000)
+        self.world = World(settings.name, pools, bounds, time.monotonic(), started_ms)
         truth, queue, slots = StreamTruth(bus), StreamQueue(bus), StreamSlots(bus)
         self._voice = BusVoice(bus)
         mint = SpecMint(

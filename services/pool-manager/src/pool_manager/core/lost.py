@@ -150,8 +150,9 @@ class Detector:
         node = self._nodes.get(row.record.node)
         if node is not None and node.restarted_at is not None and row.since < node.restarted_at:
             return "node_restarted"
-        if self._is_absent(row, now):
-            return "pod_absent"
+        if node is not None and self._is_absent(row, now):
+            former = node.started_ms > row.record.claimed_ms > 0
+            return "node_restarted" if former else "pod_absent"
         last = max(worker.seen if worker else 0.0, row.since, self._started)
         if now - last > bounds.fence_s:
             return "heartbeats_missed"

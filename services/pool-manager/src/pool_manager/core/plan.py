@@ -71,6 +71,8 @@ class Facts(msgspec.Struct, frozen=True):
     nodes: Nodes
     bound: int
     """Pods of the pool that have a session."""
+    started_ms: int = 0
+    """Start of this pool-manager, wall clock: it does nothing that its former self had in hand."""
     busy: frozenset[str] | set[str] = frozenset()
     """Slots on which an act is under way."""
 
@@ -94,16 +96,21 @@ def is_lost(row: SlotRow, facts: Facts, times: Times, now: float) -> bool:
         return False
     slot = row.slot
     node = facts.nodes.get(slot.node)
+    age_s = now - row.since
     if node is not None and slot.pod in node.pods and facts.nodes.is_alive(slot.node, now):
-        there_since = max(row.heard or row.since, row.since)
-        return now - there_since > max(SILENT_S, times.start_s)
+        return now - max(row.heard or row.since, row.since) > max(SILENT_S, times.start_s)
+    if node is not None and node.started_ms > slot.reserved_ms:
+        return True  # it was asked of the node's former process
     if node is not None and row.created_at is not None and node.seen > row.created_at + ABSENT_S:
         return True
     if row.phase == "warm":
         return now - (row.heard or row.since) > SILENT_S
-    if slot.manager != facts.peers.me and slot.manager not in facts.peers.alive(now):
-        return now - row.since > LEFT_ALONE_S
-    return now - row.since > times.start_s
+    me = facts.peers.me
+    if slot.manager == me and slot.reserved_ms < facts.started_ms:
+        return age_s > LEFT_ALONE_S
+    if slot.manager != me and slot.manager not in facts.peers.alive(now):
+        return age_s > LEFT_ALONE_S
+    return age_s > times.start_s
 
 
 def starts(slots: Slots, facts: Facts, clock: Clock) -> list[Start]:

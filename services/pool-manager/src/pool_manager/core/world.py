@@ -22,8 +22,19 @@ Due = Literal["slot", "bell"]
 class World:
     """Sessions, workers, nodes, pools and the other pool-managers."""
 
-    def __init__(self, me: str, pools: Sequence[PoolSpec], bounds: Bounds, now: float) -> None:
-        """Know nothing yet."""
+    def __init__(
+        self, me: str, pools: Sequence[PoolSpec], bounds: Bounds, now: float, started_ms: int = 0
+    ) -> None:
+        """Know nothing yet.
+
+        Args:
+            me: this pool-manager.
+            pools: declared pools.
+            bounds: times of detection.
+            now: monotonic clock.
+            started_ms: wall clock, milliseconds since 1970.
+        """
+        self._started_ms = started_ms
         self.peers = Peers(me)
         self.table = Table()
         self.nodes = Nodes()
@@ -33,7 +44,7 @@ class World:
     def facts(self, slots: Slots, busy: set[str]) -> Facts:
         """Return what a pool's plan looks at."""
         bound = self.table.owned_count(slots.spec.name)
-        return Facts(self.peers, self.nodes, bound, busy)
+        return Facts(self.peers, self.nodes, bound, self._started_ms, busy)
 
     def on_record(self, record: Record, seq: int, *, now: float, stored_ms: int = 0) -> bool:
         """Take in a record as stored; return whether a slot is due by that."""
