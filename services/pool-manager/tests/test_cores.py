@@ -170,6 +170,19 @@ def test_the_least_loaded_node_takes_the_next_pod() -> None:
     assert nodes.choose("auto", 1.0) == Place("b", "namespace")
 
 
+def test_a_node_that_refused_is_left_alone_for_a_moment() -> None:
+    """It is leaving, say; its heartbeat will tell. Alone, it is the reason."""
+    nodes = Nodes()
+    nodes.heard(node("a", 0), 1.0)
+    nodes.heard(node("b", 5), 1.0)
+    nodes.refused("a", "node a is leaving", 1.0)
+
+    assert nodes.choose("auto", 1.5) == Place("b", "namespace")
+    nodes.refused("b", "nobody listens", 1.5)
+    assert nodes.choose("auto", 1.6) == "a: node a is leaving; b: nobody listens"
+    assert nodes.choose("auto", 2.1) == Place("a", "namespace")
+
+
 @pytest.mark.parametrize(
     ("beat", "now", "words"),
     [

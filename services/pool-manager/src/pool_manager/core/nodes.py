@@ -12,6 +12,8 @@ from shared.pools import ISOLATION_CLASSES, Isolation
 ALIVE_S = 2.0
 """Four missed heartbeats, and a node gets no new pod."""
 FORGET_S = 600.0
+REFUSED_S = 1.0
+"""A node that refused a pod, or did not listen, is asked for no other one for so long."""
 
 
 class Node(msgspec.Struct):
@@ -41,6 +43,7 @@ class Nodes:
     def __init__(self) -> None:
         """Start without nodes."""
         self._nodes: dict[str, Node] = {}
+        self._refused: dict[str, tuple[float, str]] = {}
         self._asked: dict[str, str] = {}
         self._asked_count: dict[str, int] = {}
 
@@ -90,6 +93,10 @@ class Nodes:
         if node is not None:
             self._asked_count[node] -= 1
 
+    def refused(self, name: str, why: str, now: float) -> None:
+        """A node did not take a pod."""
+        self._refused[name] = (now, why)
+
     def is_alive(self, name: str | None, now: float) -> bool:
         """Return whether a node was heard lately."""
         node = self.get(name)
@@ -107,9 +114,14 @@ class Nodes:
         alive = [node for node in self._nodes.values() if now - node.seen <= ALIVE_S]
         if not alive:
             return "no node is alive"
-        open_ = [node for node in alive if not node.draining]
-        if not open_:
+        staying = [node for node in alive if not node.draining]
+        if not staying:
             return "every node that is alive is draining"
+        for name in [name for name, (at, _) in self._refused.items() if now - at > REFUSED_S]:
+            del self._refused[name]
+        open_ = [node for node in staying if node.name not in self._refused]
+        if not open_:
+            return "; ".join(f"{n.name}: {self._refused[n.name][1]}" for n in staying)
         able = [(node, klass) for node in open_ if (klass := class_on(node, isolation))]
         if not able:
             return _why_not(open_, isolation)

@@ -110,9 +110,11 @@ class Refiller:
                 slots.reason = str(exc)
             except ServiceError as exc:
                 log.warning("pod.start_refused", pod=slot.pod, node=slot.node, error=str(exc))
+                now = time.monotonic()
                 slots.reason = f"{slot.node}: {exc}"
                 self._world.nodes.not_asked(slot.pod)
-                slots.gone(slot.pod, time.monotonic())
+                self._world.nodes.refused(slot.node, str(exc), now)
+                slots.gone(slot.pod, now)
                 return
             else:
                 slots.created(slot.pod, time.monotonic())
