@@ -112,6 +112,36 @@ async def test_a_handler_that_fails_does_not_end_the_hearing(admin_bus: Bus) -> 
     assert admin_bus.connected
 
 
+async def test_a_lambda_around_a_coroutine_function_is_said(
+    admin_bus: Bus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody would await what it returns, and the message would be lost in silence."""
+    subject = unique("lambda")
+
+    async def handle(_message: Message) -> None:
+        raise AssertionError("nobody awaits this")
+
+    await admin_bus.subscribe(subject, lambda message: handle(message))
+    await admin_bus.publish(subject)
+    said: list[str] = []
+
+    def is_said() -> bool:
+        said.append(capsys.readouterr().out)
+        return "must itself be a coroutine function" in "".join(said)
+
+    await until(is_said)
+
+
+async def test_a_subscription_that_ended_is_let_go(admin_bus: Bus) -> None:
+    """A client that waits for many results subscribes many times."""
+    before = len(admin_bus._subscriptions)
+    for _ in range(3):
+        await (await admin_bus.subscribe(unique("once"), lambda _message: None)).unsubscribe()
+        await (await admin_bus.subscribe(unique("once"), lambda _message: None)).drain()
+    assert len(admin_bus._subscriptions) == before
+    assert not admin_bus._link.client._sinks.keys() - admin_bus._link.client._subs.keys()
+
+
 async def test_a_message_that_cannot_be_read_does_not_end_the_connection(
     admin_bus: Bus,
 ) -> None:

@@ -262,3 +262,7 @@ async def test_disconnects_are_heard_in_the_servers_own_account(
     async with asyncio.timeout(5):
         while f'"{name}"'.encode() not in await heard.get():
             pass
+    await forbidden(
+        watcher.request("$SYS.REQ.SERVER.PING", timeout_s=2),
+        watcher.request("anything", timeout_s=2),
+    )
