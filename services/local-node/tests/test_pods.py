@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import time
 
 import pytest
@@ -132,6 +133,43 @@ async def test_twenty_pods_start_at_once(drill: Drill, isolation: str) -> None:
     said = await asyncio.gather(*(pod.shell(f"echo {pod.name} > me; cat me") for pod in pods))
     assert [each["stdout"].strip() for each in said] == names
     await asyncio.gather(*(drill.end(pod) for pod in pods))
+
+
+async def test_pods_deleted_while_they_start_leave_nothing(drill: Drill, isolation: str) -> None:
+    """Those that wait never start, those on their way end; each is told of once."""
+    names = [f"brief-{number}-{isolation}" for number in range(24)]
+    for name in names:
+        drill.pods.create(spec(name, isolation), drill.available)
+    for name in names:
+        drill.pods.delete(name, 0)
+
+    endings = await asyncio.gather(*(drill.wait_gone(name) for name in names))
+
+    assert {gone.cause for gone in endings} == {"deleted"}
+    assert not any(exists(drill.folder / "pods" / name) for name in names)
+
+
+async def test_a_sidecars_exception_ends_the_pod(drill: Drill, isolation: str) -> None:
+    """Its exit code says that it failed."""
+    pod = await drill.start(f"raises-{isolation}", isolation)
+    await pod.order({"exit": "not a number"})
+
+    assert (await drill.wait_gone(pod.name)).exit_code == 70
+
+
+async def test_a_sandbox_that_cannot_be_confined_runs_nothing(drill: Drill, isolation: str) -> None:
+    """The child says why and ends; here its pod has no directory."""
+    request = {
+        "pod": "nowhere", "isolation": isolation, "uid": None, "rlimits": {}, "niceness": 0, "memory_bounded": True,
+    }  # fmt: skip
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        child = await drill.machine.sandboxes.start(request, (theirs.fileno(),))
+        async with asyncio.timeout(10):
+            ended = await child.exited
+
+    assert ended.code == 71
+    assert "FileNotFoundError" in ended.detail
 
 
 async def test_a_sidecar_holds_its_channel_and_nothing_of_the_zygote(drill: Drill) -> None:

@@ -67,11 +67,12 @@ async def run(settings: NodeSettings, stop: Stop) -> None:
 
 
 def _options(settings: NodeSettings) -> BusOptions:
-    credential = settings.credential_file
+    path = settings.credential_file
     return BusOptions(
         servers=settings.servers,
         name=f"n-{settings.name}",
-        credential=read_credential(Path(credential)) if credential else None,
+        # Read again at each connect: whoever started the node may have renewed it.
+        credential=(lambda: read_credential(Path(path))) if path else None,
     )
 
 

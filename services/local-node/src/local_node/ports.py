@@ -24,6 +24,7 @@ class Exit:
     code: int | None
     signal: int | None
     detail: str = ""
+    """Why it ended before it had begun, in its own words."""
 
 
 class Child(Protocol):

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from shared.ids import parse_name
 from shared.pools import ISOLATION_CLASSES
 
 
@@ -48,3 +49,14 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     drain_s: Annotated[float, Meta(gt=0, le=3600)] = 20.0
     """Seconds from SIGTERM to the node's end; sidecars get two thirds of it to hand over."""
     log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        """Check what types cannot.
+
+        Raises:
+            ValueError: a name that is none.
+        """
+        parse_name(self.name, "name")
+        unknown = set(self.offered) - set(ISOLATION_CLASSES)
+        if unknown:
+            raise ValueError(f"offered: unknown classes {sorted(unknown)}")

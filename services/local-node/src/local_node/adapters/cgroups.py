@@ -112,6 +112,8 @@ class Groups:
                 return
         own, version = _own_group(controller)
         parent = own / self._name
+        if parent in [each.parent for each in self.hierarchies]:
+            raise FileNotFoundError(errno.ENOENT, "controller is not delegated", str(own))
         if version == 2:
             _delegate(own)
         _clear(parent)

@@ -80,15 +80,23 @@ class PodFiles:
 
         By rm: a sandbox can leave trees deeper than a recursive function reaches, and it works aside.
         """
-        for path in sorted(self._trash.iterdir()):
-            process = await asyncio.create_subprocess_exec(
-                "rm", "-rf", "--one-file-system", "--", str(path), stdin=asyncio.subprocess.DEVNULL
-            )
-            try:
-                async with asyncio.timeout(_REMOVE_TIMEOUT_S):
-                    code = await process.wait()
-            except TimeoutError:
-                process.kill()
-                code = await process.wait()
-            if code != 0:
-                log.warning("trash.kept", path=str(path), exit_code=code)
+        try:
+            for path in sorted(self._trash.iterdir()):
+                code = await _remove(path)
+                if code != 0:
+                    log.warning("trash.kept", path=str(path), exit_code=code)
+        except OSError as exc:  # no rm, no processes left: tried again with the next
+            log.warning("trash.kept", path=str(self._trash), error=str(exc))
+
+
+async def _remove(path: Path) -> int:
+    process = await asyncio.create_subprocess_exec(
+        "rm", "-rf", "--one-file-system", "--", str(path), stdin=asyncio.subprocess.DEVNULL
+    )
+    try:
+        async with asyncio.timeout(_REMOVE_TIMEOUT_S):
+            return await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

@@ -131,7 +131,7 @@ class Sandboxes:
                 "own_path": [SOURCE],
                 "module": settings.module,
                 "pods_dir": str(self._files.pods_dir),
-                "read_only": [settings.prefix, *settings.read_only],
+                "read_only": _with_targets(settings.prefix, *settings.read_only),
                 "rooted": rooted,
             },
         )
@@ -185,6 +185,11 @@ def _count_user_processes() -> int:
 def _last_line(text: str) -> str:
     lines = text.strip().splitlines()
     return lines[-1] if lines else ""
+
+
+def _with_targets(*paths: str) -> list[str]:
+    """Return the paths, and where those lead that are symbolic links."""
+    return list(dict.fromkeys(each for path in paths for each in (path, str(Path(path).resolve()))))
 
 
 def _folders_of(module: str) -> list[str]:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import socket
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,12 +19,13 @@ from local_node.adapters.zygote.client import Zygote
 from local_node.core.limits import Bounds, bounds
 from local_node.ports import Child, Processes, Sandbox
 from shared import logs
-from shared.errors import ServiceError, Unavailable
+from shared.errors import Unavailable
 from shared.messages import PodSpec
 
 log = logs.get(__name__)
 
 _START_TIMEOUT_S = 10.0
+_END_TIMEOUT_S = 5.0
 _EMPTY_S = 0.05
 _ROOTED_WORKSPACE = "/workspace"
 
@@ -47,6 +49,13 @@ class PodStarter:
         Raises:
             ServiceError: it could not be started; nothing of it runs.
         """
+        try:
+            return await self._start(spec, isolation)
+        except BaseException:
+            await self.clean(spec.pod)
+            raise
+
+    async def _start(self, spec: PodSpec, isolation: str) -> Processes:
         uid = self._sandboxes.uid_for(isolation, set(self._uids.values()))
         if uid is not None:
             self._uids[spec.pod] = uid
@@ -54,44 +63,29 @@ class PodStarter:
             path = self._files.create(spec.pod, uid, with_tmp=isolation != "namespace")
             group = self._groups.create(spec.pod, spec.limits)
         except OSError as exc:
-            await self.clean(spec.pod)
             raise Unavailable(f"pod {spec.pod}: {exc}") from exc
         bound = bounds(
             spec.limits, self._groups.controllers, self._sandboxes.user_processes(isolation)
         )
         ours, theirs = socket.socketpair()
-        try:
-            with ours, theirs:
-                sandbox = await self._start_sandbox(spec.pod, isolation, bound, group, theirs)
-                rooted = isolation == "namespace"
-                workspace = path / "workspace"
-                facts = Sandbox(
-                    isolation=isolation,
-                    workspace=workspace,
-                    inner_workspace=_ROOTED_WORKSPACE if rooted else str(workspace),
-                    scratch=None if rooted else path / "tmp",
-                    uid=uid,
-                    network="loopback" if rooted else "host" if isolation == "process" else "none",
-                    enforced=bound.enforced,
-                    watch=bound.watched,
+        with ours, theirs:
+            sandbox = await self._start_sandbox(spec.pod, isolation, bound, group, theirs)
+            facts = msgspec.to_builtins(_facts(path, isolation, uid, bound), enc_hook=str)
+            request = {
+                "pod": spec.pod,
+                "spec": {**msgspec.to_builtins(spec), "sandbox": facts},
+                "pod_dir": str(path),
+                "sandbox_pid": sandbox.pid,
+                "cgroup": str(group.memory) if group and group.memory else None,
+            }
+            try:
+                sidecar = await self._sidecars.start(
+                    request, (ours.fileno(),), timeout_s=_START_TIMEOUT_S
                 )
-                request = {
-                    "pod": spec.pod,
-                    "spec": {**msgspec.to_builtins(spec), "sandbox": msgspec.to_builtins(facts, enc_hook=str)},
-                    "pod_dir": str(path),
-                    "sandbox_pid": sandbox.pid,
-                    "cgroup": str(group.memory) if group and group.memory else None,
-                }  # fmt: skip
-                try:
-                    sidecar = await self._sidecars.start(
-                        request, (ours.fileno(),), timeout_s=_START_TIMEOUT_S
-                    )
-                except BaseException:
-                    await sandbox.kill(signal.SIGKILL)
-                    raise
-        except ServiceError:
-            await self.clean(spec.pod)
-            raise
+            except BaseException:
+                await sandbox.kill(signal.SIGKILL)
+                await asyncio.wait({sandbox.exited}, timeout=_END_TIMEOUT_S)
+                raise
         return Processes(sandbox, sidecar)
 
     async def clean(self, pod: str) -> None:
@@ -129,3 +123,18 @@ class PodStarter:
                 closing.callback(os.close, fd)
                 fds.append(fd)
             return await self._sandboxes.start(request, tuple(fds))
+
+
+def _facts(path: Path, isolation: str, uid: int | None, bound: Bounds) -> Sandbox:
+    rooted = isolation == "namespace"
+    workspace = path / "workspace"
+    return Sandbox(
+        isolation=isolation,
+        workspace=workspace,
+        inner_workspace=_ROOTED_WORKSPACE if rooted else str(workspace),
+        scratch=None if rooted else path / "tmp",
+        uid=uid,
+        network="loopback" if rooted else "host" if isolation == "process" else "none",
+        enforced=bound.enforced,
+        watch=bound.watched,
+    )

@@ -19,14 +19,14 @@ class BusVoice:
 
     async def gone(self, pool: str, gone: PodGone) -> None:
         """Say that all processes of a pod are gone."""
-        await self._say(subjects.gone(pool, gone.pod), encode(gone))
+        try:
+            await self._bus.publish(subjects.gone(pool, gone.pod), encode(gone))
+        except ServiceError as exc:
+            log.warning("gone.dropped", pod=gone.pod, error=str(exc))
 
     async def beat(self, beat: NodeBeat) -> None:
         """Say that the node lives, and which pods it has."""
-        await self._say(subjects.node_heartbeat(beat.node), encode(beat))
-
-    async def _say(self, subject: str, body: bytes) -> None:
         try:
-            await self._bus.publish(subject, body)
+            await self._bus.publish(subjects.node_heartbeat(beat.node), encode(beat))
         except ServiceError as exc:
-            log.warning("message.dropped", subject=subject, error=str(exc))
+            log.debug("beat.dropped", error=str(exc))

@@ -57,6 +57,8 @@ async def run_pod(
     spec = pod.spec
     try:
         async with starting:
+            if pod.ending.is_set():
+                return PodGone(pod=spec.pod, node=spec.node, cause="deleted")
             halves = await starter.start(spec, pod.isolation)
     except ServiceError as exc:
         log.warning("pod.start_failed", pod=spec.pod, isolation=pod.isolation, error=str(exc))
@@ -69,6 +71,9 @@ async def run_pod(
         # A cancelled node still ends what it started: both kills are only sent here, not awaited for long.
         await asyncio.shield(_kill_both(halves))
         await asyncio.shield(starter.clean(spec.pod))
+    sandbox = halves.sandbox.exited.result()
+    if sandbox.code is not None and sandbox.detail:  # it could not be confined
+        cause, ended = "start_failed", Exit(None, None, sandbox.detail)
     return PodGone(
         pod=spec.pod, node=spec.node, cause=cause, exit_code=ended.code, signal=ended.signal, detail=ended.detail[-500:]
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """One pod's confinement, from the fork to the runner's first line. Standard library only: runs inside the zygotes.
 
-Everything that does not differ from pod to pod is done once, in `prepare`; `enter` is what each start pays for.
+What does not differ from pod to pod is done once, when a `Confinement` is made; `enter` is what each start pays for.
 """
 
 from __future__ import annotations

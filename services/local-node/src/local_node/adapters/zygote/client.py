@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import itertools
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -147,6 +148,7 @@ class Zygote:
                 await self.send(protocol.START, child.key, protocol.pack(request), fds)
                 await asyncio.shield(child.started)
         except TimeoutError as exc:
+            await child.kill(signal.SIGKILL)  # taken after the start, should that still happen
             raise Unavailable(f"zygote {self._config.name}: no answer") from exc
         except Unavailable:
             self._children.pop(child.key, None)

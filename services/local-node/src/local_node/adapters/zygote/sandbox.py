@@ -51,19 +51,21 @@ def prepare(config: protocol.Request) -> SandboxRole:
     """Preload the runner and build what all its copies share.
 
     Args:
-        config: `path` (folders that hold the runner's module), `module`, `pods_dir`, `read_only`, `rooted`.
+        config: `path` (folders that hold the runner's module), `module`, `own_path` (folders of this package),
+            `pods_dir`, `read_only`, `rooted`.
 
     Raises:
         ImportError: the module is not there.
         OSError: not permitted to build the root.
     """
-    folders, read_only = config["path"], config["read_only"]
+    folders, own, read_only = config["path"], config["own_path"], config["read_only"]
     assert isinstance(folders, list), "a list expected"
+    assert isinstance(own, list), "a list expected"
     assert isinstance(read_only, list), "a list expected"
-    plain_path = list(sys.path)
+    plain_path = [path for path in sys.path if path not in own]
     sys.path[:0] = folders
     runner = importlib.import_module(str(config["module"]))
-    sys.path[:] = [path for path in plain_path if path not in config.get("own_path", [])]  # type: ignore[operator]
+    sys.path[:] = plain_path  # what it imports later comes from the standard library
     rooted = bool(config["rooted"])
     os.environ.clear()
     os.environ.update(_ENVIRONMENT)

@@ -22,7 +22,6 @@ from local_node.adapters.zygote import protocol, tree
 EXIT_CONFINEMENT_FAILED = 71
 """Exit code of a child that ended before it was confined: nothing untrusted ran."""
 _ENDING_TRIES_MAX = 1000
-_POLL_MS = 1000
 _REPORT_CHARACTERS_MAX = 2000
 
 
@@ -67,7 +66,7 @@ class Server:
         poll.register(wake_r, select.POLLIN)
         connected = True
         while connected:
-            events = dict(poll.poll(_POLL_MS))
+            events = dict(poll.poll())
             if wake_r in events:
                 os.read(wake_r, 4096)
             self._reap()

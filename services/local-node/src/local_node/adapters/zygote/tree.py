@@ -25,9 +25,7 @@ def children(pid: int, spared: Container[int] = ()) -> list[int]:
         for task in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{task}/children", "rb") as file:
                 found += [int(word) for word in file.read().split()]
-    except (
-        FileNotFoundError
-    ):  # the process or thread is gone, or the kernel was built without these files
+    except FileNotFoundError:  # it is gone, or the kernel was built without these files
         found += [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except ProcessLookupError:
         pass

@@ -6,12 +6,16 @@ import importlib
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 from local_node.adapters.confine import linux
 from local_node.adapters.zygote import protocol
 from local_node.adapters.zygote.server import Role
+
+EXIT_FAILED = 70
+"""Exit code of a sidecar that ended with an exception."""
 
 RunForked = Callable[[dict[str, Any], int, str, int, str | None], int]
 """(spec, channel_fd, pod_dir, sandbox_pid, cgroup) -> exit code."""
@@ -36,10 +40,14 @@ class WorkerRole(Role):
         assert isinstance(spec, dict), "a spec expected"
         assert cgroup is None or isinstance(cgroup, str), "a path expected"
         sandbox_pid = int(str(request["sandbox_pid"]))
-        code = self._run_forked(spec, fds[0], str(request["pod_dir"]), sandbox_pid, cgroup)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        return code
+        try:
+            return self._run_forked(spec, fds[0], str(request["pod_dir"]), sandbox_pid, cgroup)
+        except Exception:  # noqa: BLE001 - the border of this process
+            traceback.print_exc()  # the way to the node is closed already
+            return EXIT_FAILED
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
 
 
 def prepare(config: protocol.Request) -> WorkerRole:
