@@ -69,9 +69,9 @@ def find_members(
 
 def ticks_by_group(
     roots: Roots, processes: Mapping[int, Process], members: Members
-) -> dict[Group, int]:
+) -> dict[Group, float]:
     """Return the processor time of each group until now, ticks."""
-    total: dict[Group, int] = dict.fromkeys(GROUPS, 0)
+    total: dict[Group, float] = dict.fromkeys(GROUPS, 0)
 
     def add(group: Group, pids: Sequence[int], *, waited: bool = True) -> None:
         for pid in pids:

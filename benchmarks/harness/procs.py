@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +18,8 @@ class Process(NamedTuple):
     pid: int
     parent: int
     name: str
-    own_ticks: int
-    """Processor time of its threads, living and dead."""
+    own_ticks: float
+    """Processor time of its threads, living and dead; finer than whole ticks where the kernel tells."""
     waited_ticks: int
     """Processor time of the children that it has waited for, and of theirs."""
 
@@ -48,10 +49,17 @@ def scan(proc: Path = PROC) -> dict[int, Process]:
 
 def read_process(pid: int, proc: Path = PROC) -> Process | None:
     """Return one process, or None where there is none."""
+    folder = proc / str(pid)
+    main_ns = 0
     try:
-        return parse_stat((proc / str(pid) / "stat").read_text())
+        process = parse_stat((folder / "stat").read_text())
+        with suppress(FileNotFoundError):  # a kernel without it
+            main_ns = int((folder / "schedstat").read_text().split()[0])
     except (FileNotFoundError, ProcessLookupError):
         return None
+    # Whole ticks are cut: of hundreds of processes that live for milliseconds nothing would be left. The scheduler's
+    # own count is finer, but of the main thread alone.
+    return process._replace(own_ticks=max(process.own_ticks, main_ns * TICKS_PER_S / 1e9))
 
 
 def children_of(processes: Mapping[int, Process]) -> dict[int, list[int]]:

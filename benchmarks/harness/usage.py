@@ -14,7 +14,7 @@ class Moment(NamedTuple):
     """The counters at one moment."""
 
     at_s: float
-    ticks: dict[Group, int]
+    ticks: dict[Group, float]
     machine: Machine
     members: Members
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from harness import procs, usage
@@ -110,6 +111,21 @@ def test_living_processes_are_counted_finer_than_ticks() -> None:
         pass
 
     assert 0.02 < procs.cpu_s([os.getpid()]) - before < 2
+
+
+def test_a_short_life_is_counted_finer_than_ticks_where_the_kernel_tells(tmp_path: Path) -> None:
+    """Three milliseconds are no whole tick; a kernel without the finer count still has the ticks."""
+    (tmp_path / "42").mkdir()
+    (tmp_path / "42" / "stat").write_text(STAT)
+    coarse = procs.read_process(42, tmp_path)
+    (tmp_path / "42" / "schedstat").write_text("423000000 77 5\n")
+    fine = procs.read_process(42, tmp_path)
+
+    assert coarse is not None
+    assert fine is not None
+    assert coarse.own_ticks == 42
+    assert fine.own_ticks == pytest.approx(0.423 * procs.TICKS_PER_S)
+    assert list(procs.scan(tmp_path)) == [42]
 
 
 def test_memory_is_the_share_of_each_process() -> None:
