@@ -22,7 +22,7 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Streams in memory; ours are all in files."""
     file_bytes: int = 10 * 1024 * MIB
     """Streams in files."""
-    client_ping_s: float = 0.5
+    client_ping_s: float = 1.0
     """How often each client is asked for a sign of life, seconds."""
     log_bytes: int = 16 * MIB
     """Size at which the server's log is rotated; one older file stays."""
