@@ -98,14 +98,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     yield start_one
     for kit in kits:
         kit.socket.close()
-        if kit.process.poll() is None:
-            kit.process.terminate()
-        try:
-            kit.process.wait(10)
-        except subprocess.TimeoutExpired:
-            kit.process.kill()
-            kit.process.wait(10)
-            raise
+        kit.process.kill()
+        kit.process.wait(10)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import random
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -76,7 +77,9 @@ async def impostor() -> AsyncIterator[Impostor]:
     yield one
     if hasattr(one, "channel"):
         await one.channel.close()
-    one.writer.close()
+    one.writer.transport.abort()
+    with suppress(OSError):
+        await one.writer.wait_closed()
 
 
 @pytest.mark.parametrize(

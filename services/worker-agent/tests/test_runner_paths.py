@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sandbox_runner.paths import FileError, Lookup, Workspace
@@ -39,6 +39,7 @@ def plant(root: Path, nodes: list[tuple[str, str | None]]) -> None:
             continue
 
 
+@example(nodes=[("b", "ROOT/c/.."), ("c", "a/a")], path="b")
 @given(nodes=NODES, path=PATHS)
 def test_a_path_resolves_inside_as_the_kernel_would_or_is_refused(
     nodes: list[tuple[str, str | None]], path: str

@@ -49,7 +49,7 @@ def test_any_bytes_are_frames_or_a_frame_error(pieces: list[bytes]) -> None:
 def test_a_length_over_the_bound_is_refused_before_its_payload(length: int, kind: int) -> None:
     """Nobody can make us hold four gigabytes."""
     with pytest.raises(protocol.FrameError, match=str(length)):
-        protocol.Decoder(protocol.TO_SIDECAR).feed(struct.pack(">IB", length, kind))
+        list(protocol.Decoder(protocol.TO_SIDECAR).feed(struct.pack(">IB", length, kind)))
 
 
 @given(kind=st.integers(0, 255))
@@ -59,10 +59,20 @@ def test_a_kind_of_the_other_direction_is_refused(kind: int) -> None:
     for kinds in (protocol.TO_RUNNER, protocol.TO_SIDECAR):
         decoder = protocol.Decoder(kinds)
         if kind in kinds:
-            assert decoder.feed(header) == [(kind, b"")]
+            assert list(decoder.feed(header)) == [(kind, b"")]
         else:
             with pytest.raises(protocol.FrameError, match=f"kind {kind}"):
-                decoder.feed(header)
+                list(decoder.feed(header))
+
+
+def test_frames_before_nonsense_are_given_out() -> None:
+    """What was said in order still counts, however the stream was cut."""
+    decoder = protocol.Decoder(protocol.TO_SIDECAR)
+    frames = decoder.feed(protocol.encode(protocol.STDOUT, b"x") + b"\xff" * 5)
+
+    assert next(frames) == (protocol.STDOUT, b"x")
+    with pytest.raises(protocol.FrameError):
+        next(frames)
 
 
 def test_a_payload_over_the_bound_cannot_be_sent() -> None:

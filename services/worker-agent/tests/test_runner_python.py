@@ -111,7 +111,7 @@ async def test_every_way_to_write_arrives_in_order_and_before_the_end(runner: An
         "print('print', end=' ', flush=True)\n"
         "os.write(1, b'write ')\n"
         "subprocess.run(['echo', '-n', 'child '])\n"
-        "os.system('printf shell\\ ')\n"
+        "os.system('printf \"shell \"')\n"
         "sys.stdout.buffer.write(b'\\xff ')\n"
         "sys.stdout.flush()\n"
         "ctypes.CDLL(None).puts(b'stdio')\n"

@@ -17,6 +17,7 @@ from sandbox_runner.task import Tasks
 
 _PYTHON = sys.version.split()[0]
 _END_S = 2.0
+_STOP_S = 0.5
 _END_POLL_S = 0.005
 
 
@@ -121,6 +122,8 @@ class Runner:
                 self._frozen = kind == protocol.FREEZE
                 number = signal.SIGSTOP if self._frozen else signal.SIGCONT
                 processes.signal_everyone(number, bounded=self._bounded)
+                if self._frozen:
+                    processes.wait_stopped(_STOP_S)
                 self._channel.send_json(protocol.DONE, {"op": request["op"]})
             case _:
                 self._operation.begin(kind, request)

@@ -114,11 +114,15 @@ class Workspace:
             except OSError as error:
                 raise translate(path, error) from error
 
-    def relative(self, path: str) -> str | None:
-        """Cuts the workspace off an absolute path; None if it isn't below it."""
-        if path == self.path or path.startswith(self.path.rstrip("/") + "/"):
-            return path[len(self.path) :].lstrip("/")
-        return None
+    def below(self, parts: list[str]) -> list[str] | None:
+        """Cuts the workspace off an absolute path's components; None if they don't begin with its own."""
+        own = split(self.path)
+        return parts[len(own) :] if parts[: len(own)] == own else None
+
+
+def split(path: str) -> list[str]:
+    """The components of a path. Not normalized: what ".." leaves may be a symbolic link."""
+    return [part for part in path.split("/") if part not in ("", ".")]
 
 
 class _Walk:
@@ -156,13 +160,14 @@ class _Walk:
         raise FileError("invalid_path", f"{self._path}: more than {_STEPS_MAX} steps")
 
     def _push(self, path: str, refusal: str) -> None:
+        parts = split(path)
         if path.startswith("/"):
-            relative = self._workspace.relative(os.path.normpath(path))
-            if relative is None:
+            below = self._workspace.below(parts)
+            if below is None:
                 raise self._refuse(refusal)
             self._restart(())
-            path = relative
-        self._ahead += [part for part in reversed(path.split("/")) if part not in ("", ".")]
+            parts = below
+        self._ahead += reversed(parts)
 
     def _restart(self, names: tuple[str, ...]) -> None:
         os.close(self._folder)

@@ -1,9 +1,12 @@
 """All user processes at once: to stop them, let them go on, kill them."""
 
 import os
+import time
 from contextlib import suppress
 
 _ROUNDS_MAX = 64
+_PAUSE_S = 0.001
+_AT_REST = (b"T", b"t", b"Z", b"X")
 
 
 def signal_everyone(number: int, *, bounded: bool) -> None:
@@ -36,17 +39,44 @@ def _walk(number: int) -> None:
         told |= new
 
 
+def wait_stopped(limit_s: float) -> None:
+    """Waits until no process below the runner runs any more: a system call that was under way when SIGSTOP came ends first.
+
+    Args:
+        limit_s: Longest wait, seconds. Where /proc can't be read there's none.
+    """
+    end_at_s = time.monotonic() + limit_s
+    with suppress(OSError):
+        while any(map(_runs, _descendants(os.getpid()))) and time.monotonic() < end_at_s:
+            time.sleep(_PAUSE_S)
+
+
+def _runs(pid: int) -> bool:
+    """Whether a thread of the process is neither stopped nor dead."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return False
+    return any(_state(f"{pid}/task/{thread}")[0] not in _AT_REST for thread in threads)
+
+
+def _state(path: str) -> tuple[bytes, int]:
+    """Returns the state of a process or thread and its parent's number; of what is gone, "X" and 0."""
+    try:
+        with open(f"/proc/{path}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return b"X", 0
+    return fields[0], int(fields[1])
+
+
 def _descendants(root: int) -> set[int]:
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    fields = file.read().rpartition(b")")[2].split()
-            except OSError:
-                continue
-            if fields[0] != b"Z":
-                children.setdefault(int(fields[1]), []).append(int(name))
+            state, parent = _state(name)
+            if state not in (b"Z", b"X"):
+                children.setdefault(parent, []).append(int(name))
     found: set[int] = set()
     todo = [root]
     while todo:

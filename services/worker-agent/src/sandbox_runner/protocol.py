@@ -34,6 +34,7 @@ One task and one file operation at a time. EXIT without `error` always comes aft
 """
 
 import struct
+from collections.abc import Iterator
 
 VERSION = 1
 
@@ -164,13 +165,13 @@ class Decoder:
         """Bytes of a frame that has not come to its end yet."""
         return len(self._buffer)
 
-    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
-        """Takes what was read, gives back what is complete.
+    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Takes what was read, gives back what is complete, also what comes before something that is no frame.
 
         Args:
             data: The next bytes of the stream.
 
-        Returns:
+        Yields:
             Complete frames as (kind, payload), in order.
 
         Raises:
@@ -178,19 +179,20 @@ class Decoder:
         """
         buffer = self._buffer
         buffer += data
-        frames: list[tuple[int, bytes]] = []
         at = 0
-        while len(buffer) - at >= _HEADER.size:
-            length, kind = _HEADER.unpack_from(buffer, at)
-            # Refused on the header alone: nobody makes us wait for, or hold, a payload that we would not accept.
-            if kind not in self._kinds:
-                raise FrameError(f"a frame of kind {kind} has no place here")
-            if length > self._payload_bytes_max:
-                raise FrameError(f"a frame of {length} bytes is over {self._payload_bytes_max}")
-            end = at + _HEADER.size + length
-            if len(buffer) < end:
-                break
-            frames.append((kind, bytes(buffer[at + _HEADER.size : end])))
-            at = end
-        del buffer[:at]
-        return frames
+        try:
+            while len(buffer) - at >= _HEADER.size:
+                length, kind = _HEADER.unpack_from(buffer, at)
+                # Refused on the header alone: nobody makes us wait for, or hold, a payload that we would not accept.
+                if kind not in self._kinds:
+                    raise FrameError(f"a frame of kind {kind} has no place here")
+                if length > self._payload_bytes_max:
+                    raise FrameError(f"a frame of {length} bytes is over {self._payload_bytes_max}")
+                end = at + _HEADER.size + length
+                if len(buffer) < end:
+                    break
+                payload = bytes(buffer[at + _HEADER.size : end])
+                at = end
+                yield kind, payload
+        finally:
+            del buffer[:at]

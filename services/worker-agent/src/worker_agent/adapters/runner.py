@@ -117,10 +117,10 @@ class RunnerChannel:
             async with asyncio.timeout(channel._limits.hello_s):
                 channel.hello = await asyncio.shield(channel._hello)
         except TimeoutError as exc:
-            channel._wire.fail(RunnerLost(f"no HELLO within {channel._limits.hello_s} s"))
-            raise channel._wire.failure or RunnerLost("no HELLO") from exc
+            await channel.close()
+            raise RunnerLost(f"no HELLO within {channel._limits.hello_s} s") from exc
         except BaseException:
-            channel._wire.fail(RunnerLost("the channel was not wanted any more"))
+            await channel.close()
             raise
         return channel
 

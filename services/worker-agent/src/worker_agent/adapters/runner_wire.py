@@ -106,16 +106,20 @@ class Wire(asyncio.Protocol):
         self._on_lost(failure)
 
     async def close(self, timeout_s: float) -> None:
-        """Say BYE and close; whoever still waits is told that the channel was closed."""
-        if self.failure is None and self._transport is not None:
+        """Say BYE and close; whoever still waits is told that the channel was closed. Returns once the socket is."""
+        if self._transport is None:
+            return
+        if self.failure is None:
             self._transport.write(protocol.encode(protocol.BYE))
             self._transport.close()
-            try:
-                async with asyncio.timeout(timeout_s):
-                    await self._ended.wait()
-            except TimeoutError:
-                self._transport.abort()
-        self.fail(RunnerLost("the channel was closed"))
+            self.failure = RunnerLost("the channel was closed")
+            self._writable.set()
+            self._on_lost(self.failure)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._ended.wait()
+        except TimeoutError:  # BYE did not fit: the sandbox takes nothing any more
+            self._transport.abort()
 
 
 class Flow:
