@@ -144,6 +144,21 @@ def test_most_clients_of_one_server_dropped_together_say_nothing(detector: Detec
     assert detector.judge(row(), CLAIMED + 5.2) is not None
 
 
+def test_clients_that_are_no_workers_are_forgotten(detector: Detector) -> None:
+    """They come and go by the million; a worker may connect before its first heartbeat."""
+    for name in ("w", "a-client"):
+        detector.connected(name, "server-2")
+    detector.forget(CLAIMED)
+    detector.heard(beat(), CLAIMED + 1)
+    detector.forget(CLAIMED + 1)
+
+    for name in ("w", "a-client"):
+        detector.dropped(name, "server-1", CLAIMED + 1.1)  # stale for whoever is known on another
+
+    assert detector.judge(row(), CLAIMED + 1.5) is None
+    assert detector.known_clients == 1
+
+
 def test_a_drop_is_stale_once_the_worker_is_on_another_server(detector: Detector) -> None:
     """A server that hung tells late of a connection that was given up long ago."""
     detector.heard(beat(), CLAIMED + 1)

@@ -21,8 +21,15 @@ RESCUE_S = 30.0
 """A rescue that takes longer is revoked like a dead owner."""
 DROP_WINDOW_S = 1.0
 MASS_MIN = 3
-PROCESS_CAUSES = frozenset({"exited", "killed", "sandbox_lost"})
-"""What a node says of a pod that ended by itself, or was killed by anybody but us."""
+PROCESS_DIED = frozenset({"exited", "killed", "sandbox_lost", "absent"})
+"""What a node says, or shows, of a pod that ended by itself or was killed by anybody but us."""
+CAUSES = {
+    "exited": "process_exit",
+    "killed": "process_exit",
+    "sandbox_lost": "process_exit",
+    "node_restarted": "node_restarted",
+}
+"""How they are called in an interruption; others as `pod_…`."""
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -60,6 +67,8 @@ class Detector:
         self._workers: dict[str, Worker] = {}
         self._gone: dict[str, tuple[PodGone, float]] = {}
         self._server_of: dict[str, str] = {}
+        self._strangers: set[str] = set()
+        """Clients that connected since the last tidying and were not heard as workers (yet)."""
         self._drops: dict[str, deque[tuple[float, str]]] = {}
         self._started = now
 
@@ -67,13 +76,18 @@ class Detector:
         """This detector was deaf for a while: it believes in silence only after T_fence again."""
         self._started = now
 
+    @property
+    def known_clients(self) -> int:
+        """How many clients' servers are remembered."""
+        return len(self._server_of)
+
     def worker(self, name: str | None) -> Worker | None:
         """Return what is known of a worker."""
         return None if name is None else self._workers.get(name)
 
-    def workers(self) -> list[Worker]:
-        """Return all workers that were heard and are not gone."""
-        return list(self._workers.values())
+    def heard_since(self, since: float) -> list[Worker]:
+        """Return the workers that were heard since then and are not gone."""
+        return [w for w in self._workers.values() if w.seen >= since and w.name not in self._gone]
 
     def is_gone(self, pod: str) -> bool:
         """Return whether a node said that the pod is no more."""
@@ -98,6 +112,8 @@ class Detector:
     def connected(self, worker: str, server: str) -> None:
         """A server says that a client connected to it."""
         self._server_of[worker] = server
+        if worker not in self._workers:
+            self._strangers.add(worker)
         if (known := self._workers.get(worker)) is not None:
             known.dropped_at = None
 
@@ -114,7 +130,10 @@ class Detector:
             known.server = server
 
     def forget(self, now: float) -> None:
-        """Drop what is too old to matter."""
+        """Drop what is too old to matter. Called a few times a minute."""
+        strangers, self._strangers = self._strangers, set()
+        for name in self._server_of.keys() - self._workers.keys() - strangers:
+            del self._server_of[name]  # clients, not workers
         for name, (_, at) in list(self._gone.items()):
             if now - at > GONE_KEPT_S:
                 del self._gone[name]
@@ -132,9 +151,9 @@ class Detector:
         last = max(worker.seen if worker else 0.0, row.since)
         silent_ms = round((now - last) * 1000)
         if (told := self._gone.get(record.owner or "")) is not None:
-            died = told[0].cause in PROCESS_CAUSES
-            cause = "process_exit" if died else f"pod_{told[0].cause}"
-            return Death(cause=cause, process_died=died, silent_ms=silent_ms)
+            said = told[0].cause
+            cause = CAUSES.get(said, f"pod_{said}")
+            return Death(cause=cause, process_died=said in PROCESS_DIED, silent_ms=silent_ms)
         if record.state == "rescuing":
             late = now - row.since > RESCUE_S
             return Death(cause="rescue_late", process_died=False) if late else None

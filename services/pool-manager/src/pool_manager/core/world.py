@@ -9,7 +9,7 @@ from pool_manager.core.lost import Bounds, Detector
 from pool_manager.core.nodes import Nodes
 from pool_manager.core.peers import Peers
 from pool_manager.core.plan import Facts, Times
-from pool_manager.core.slots import Phase, Slots
+from pool_manager.core.slots import SILENT_S, Phase, Slots
 from pool_manager.core.table import Table
 from shared.messages import NodeBeat, PodGone, Slot, WorkerBeat
 from shared.pools import PoolSpec
@@ -76,14 +76,28 @@ class World:
             slots.reason = f"{gone.node}: {gone.cause}: {gone.detail}"
         return due
 
-    def on_node(self, beat: NodeBeat, now: float) -> None:
-        """Take in a node's heartbeat."""
-        self.nodes.heard(beat, now)
+    def on_node(self, beat: NodeBeat, now: float) -> bool:
+        """Take in a node's heartbeat; return whether pods are gone by that whose end was not heard."""
+        missing = [pod for pod in self.nodes.heard(beat, now) if not self.detector.is_gone(pod)]
+        if not missing:
+            return False
+        node = self.nodes.get(beat.node)
+        cause = "node_restarted" if node and node.restarted_at == now else "absent"
+        for pod in missing:
+            self.detector.gone(PodGone(pod=pod, node=beat.node, cause=cause), now)
+            for slots in self.pools.values():
+                slots.gone(pod, now)
+        return True
 
     def on_slot(self, slot: Slot, seq: int, now: float) -> None:
         """Take in a slot's record as stored."""
         if (slots := self.pools.get(slot.pool)) is not None:
             slots.apply(slot, seq, fate=self._fate(slot.pod), now=now)
+
+    def forget(self, now: float) -> None:
+        """Drop what is too old to matter."""
+        self.detector.forget(now)
+        self.nodes.forget(now)
 
     def _fate(self, pod: str) -> Phase | None:
         if self.detector.is_gone(pod):
@@ -95,14 +109,13 @@ class World:
             return None
         return "taken" if worker.beat.session is not None else "warm"
 
-    def warm_workers(self, pool: str) -> list[tuple[str, str, float]]:
-        """Return (pod, node, first heard) of a pool's workers that have no session."""
+    def warm_workers(self, pool: str, now: float) -> list[tuple[str, str, float]]:
+        """Return (pod, node, first heard) of a pool's workers that live and have no session."""
         return [
             (worker.name, worker.beat.node, worker.first_heard)
-            for worker in self.detector.workers()
+            for worker in self.detector.heard_since(now - SILENT_S)
             if worker.beat.pool == pool
             and worker.beat.session is None
-            and not self.detector.is_gone(worker.name)
             and self.table.owned_by(worker.name) is None
         ]
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from pool_manager.core.nodes import class_on
-from pool_manager.core.slots import Slots
+from pool_manager.core.slots import SILENT_S, Slots
 from pool_manager.core.table import Row, key_of
 from pool_manager.core.world import World
 from pool_manager.loops.cancel import BUSY
@@ -141,9 +141,9 @@ class Answerer:
 
     def _classes(self, slots: Slots) -> Counter[str]:
         """Count the classes that the pool's workers say they have; before any did, what nodes would give."""
-        workers = [w for w in self._world.detector.workers() if w.beat.pool == slots.spec.name]
-        gone = self._world.detector.is_gone
-        found = Counter(w.beat.isolation for w in workers if w.beat.isolation and not gone(w.name))
+        alive = self._world.detector.heard_since(time.monotonic() - SILENT_S)
+        mine = [worker.beat for worker in alive if worker.beat.pool == slots.spec.name]
+        found = Counter(beat.isolation for beat in mine if beat.isolation)
         if found:
             return found
         would = {class_on(node, slots.spec.isolation) for node in self._world.nodes}

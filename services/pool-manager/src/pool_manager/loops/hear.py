@@ -80,7 +80,9 @@ class Ears:
 
     def node(self, message: Heard) -> None:
         """A node lives, with these pods."""
-        self._world.on_node(_nodes.decode(message.data), time.monotonic())
+        if self._world.on_node(_nodes.decode(message.data), time.monotonic()):
+            self._refiller.wanted.set()
+            self._recoverer.wanted.set()
 
     def gone(self, message: Heard) -> None:
         """A pod is no more."""

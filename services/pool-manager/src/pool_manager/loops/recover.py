@@ -24,6 +24,7 @@ TICK_S = 0.1
 FOLLOW_S = 0.1
 """How long the next pool-manager waits for the first one's revocation."""
 RETRY_S = 0.3
+FORGET_EVERY_S = 10.0
 LATE_S = 0.75
 """A loop that stood still for longer was deaf, and what it believes about silence is worth nothing."""
 
@@ -44,7 +45,7 @@ class Recoverer:
 
     async def run(self) -> None:
         """Judge every tenth of a second, until cancelled."""
-        last = time.monotonic()
+        last = forget_at = time.monotonic()
         while True:
             await wait_for(self.wanted, TICK_S)
             now = time.monotonic()
@@ -53,6 +54,9 @@ class Recoverer:
                 self._world.detector.restart(now)
             last = now
             self._judge(now)
+            if now >= forget_at:
+                forget_at = now + FORGET_EVERY_S
+                self._world.forget(now)
 
     def _judge(self, now: float) -> None:
         owned = self._world.table.owned

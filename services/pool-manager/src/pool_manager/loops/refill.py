@@ -68,7 +68,7 @@ class Refiller:
             look_over(slots, facts, self.times, now)
             for act in leftovers(slots, facts, self.times, now):
                 self._tidy(slots, act)
-            for end in strays(slots, self._world.warm_workers(pool), facts, now):
+            for end in strays(slots, self._world.warm_workers(pool, now), facts, now):
                 self._tidy(slots, end)
         clock = Clock(now, int(time.time() * 1000))
         for start in starts(slots, facts, clock):
