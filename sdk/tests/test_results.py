@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent_sandbox.results import Result, TaskFailed, describe, exit_code_of
-from shared.errors import ErrorInfo
+from agent_sandbox.results import Result, TaskFailed, describe, error_of, exit_code_of
+from shared.errors import Draining, ErrorInfo, NotFound, OutcomeUnknown, Rejected
 from shared.messages import TaskResult, Timing
 
 
@@ -89,3 +89,13 @@ def test_json_holds_what_is_stored_and_what_the_caller_saw() -> None:
 
     assert fields["status"] == "ok"
     assert (fields["tti_s"], fields["total_s"]) == (0.004, 0.02)
+
+
+def test_an_error_in_an_answer_becomes_the_exception_of_its_code() -> None:
+    """So that callers catch what a pool-manager says like what the client says itself."""
+    assert type(error_of(NotFound("gone").info())) is NotFound
+    assert type(error_of(Draining("leaving").info())) is Draining
+    assert type(error_of(ErrorInfo(code="of_tomorrow", message="x"))) is Rejected
+    assert (
+        type(error_of(ErrorInfo(code="of_tomorrow", message="x", definite=False))) is OutcomeUnknown
+    )

@@ -20,7 +20,7 @@ from agent_sandbox.orders import (
     make_task_id,
     program_task,
 )
-from agent_sandbox.results import Result
+from agent_sandbox.results import Result, error_of
 from agent_sandbox.running import (
     RESULT_GRACE_S,
     Order,
@@ -32,7 +32,7 @@ from agent_sandbox.running import (
 from agent_sandbox.session import Session
 from shared import messages, subjects
 from shared.bus import Bus, BusOptions
-from shared.errors import InvalidMessage, NotFound
+from shared.errors import ErrorInfo, InvalidMessage, NotFound
 from shared.ids import parse_name, parse_task_id
 from shared.messages import CancelAnswer, TaskResult
 from shared.task import Open, Task, encode_task
@@ -55,6 +55,10 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Longest wait for a connection, seconds."""
     publish_s: float = 15.0
     """Longest wait for the acceptance of a task, seconds; a shard that elects a leader takes up to nine."""
+
+
+class _Refusal(msgspec.Struct):
+    error: ErrorInfo | None = None
 
 
 class Client:
@@ -282,7 +286,8 @@ class Client:
             kind: type of the answer.
 
         Raises:
-            NotFound: no pool-manager is there.
+            Unavailable: no pool-manager is there.
+            ServiceError: it refuses, with its code.
             OutcomeUnknown: no answer in time; nothing was changed.
         """
         answer = await self.bus.request(
@@ -290,4 +295,6 @@ class Client:
             messages.encode(question),
             timeout_s=ASK_TIMEOUT_S,
         )
+        if (refused := messages.decode(answer.data, _Refusal).error) is not None:
+            raise error_of(refused)
         return messages.decode(answer.data, kind)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from shared.errors import ServiceError
+from shared.errors import ErrorInfo, OutcomeUnknown, Rejected, ServiceError
 from shared.messages import FileEntry, TaskResult
 
 
@@ -112,6 +112,16 @@ def describe(result: TaskResult) -> str:
     }
     said = result.error.message if result.error else how.get(result.reason or "", result.reason)
     return f"task {result.task} {result.status}" + (f": {said}" if said else "")
+
+
+def error_of(info: ErrorInfo) -> ServiceError:
+    """Return the exception that an error in an answer stands for; a code that is not known keeps its definiteness."""
+    kinds: list[type[ServiceError]] = [ServiceError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        if kind.code == info.code and kind is not TaskFailed:
+            return kind(info.message)
+    return Rejected(info.message) if info.definite else OutcomeUnknown(info.message)
 
 
 EXIT_TIMEOUT = 124

@@ -71,6 +71,11 @@ class RunningTask:
         """Id of its session."""
         return self._order.session
 
+    @property
+    def has_started(self) -> bool:
+        """Whether the first instruction of user code was heard to run."""
+        return self._started_after_s is not None
+
     async def __aenter__(self) -> Self:
         """Return the task itself."""
         return self
@@ -166,10 +171,12 @@ class RunningTask:
     async def listen(self) -> None:
         """Subscribe to the task's result and events: before the publish, so that nothing is missed."""
         names = (self._order.tenant, self._order.session, self._order.task)
-        self._subscriptions = [
-            await self._bus.subscribe(subjects.done(*names), self._hear_result),
-            await self._bus.subscribe(subjects.output(*names), self._hear_event),
-        ]
+        self._subscriptions = list(
+            await asyncio.gather(
+                self._bus.subscribe(subjects.done(*names), self._hear_result),
+                self._bus.subscribe(subjects.output(*names), self._hear_event),
+            )
+        )
 
     def _hear_result(self, message: Message) -> None:
         if self._done.done():

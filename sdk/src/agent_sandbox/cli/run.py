@@ -29,6 +29,8 @@ from agent_sandbox.running import RunningTask
 from shared.errors import OutcomeUnknown
 
 CANCELLED_RESULT_S = 10.0
+PATIENCE_S = 3.0
+"""After so long without a worker a person should know that it is not his program that is slow."""
 
 
 @click.command(context_settings={"ignore_unknown_options": False})
@@ -78,6 +80,11 @@ async def attend(task: RunningTask, *, as_json: bool, verbose: bool) -> int:
         showing = asyncio.create_task(_wait(task) if as_json else _show(task))
         interrupting = asyncio.create_task(interrupted.wait())
         try:
+            await asyncio.wait(
+                {showing, interrupting}, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not task.has_started and not (showing.done() or interrupting.done()):
+                note(f"task {task.task_id} is accepted and waits for a worker")
             await asyncio.wait({showing, interrupting}, return_when=asyncio.FIRST_COMPLETED)
             if not showing.done():
                 return await _cancel(task, as_json=as_json)

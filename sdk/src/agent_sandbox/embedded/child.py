@@ -164,6 +164,11 @@ class Child:
             await self._stop.wait(pause_s)
         self._set("stopped", None)
 
+    def restart(self) -> None:
+        """Ask the process to end; `keep` starts it again."""
+        if self._popen is not None and self._popen.poll() is None:
+            self._popen.send_signal(signal.SIGTERM)
+
     async def stop(self) -> None:
         """End the process: SIGTERM, SIGKILL after its grace; returns when it is gone."""
         self._stop.set("stop")

@@ -51,6 +51,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
         """Whether everything that should run runs and answers."""
         return (
             self.phase == "ready"
+            and not self.detail
             and all(row.state == "running" for row in self.processes)
             and all(server.answers for server in self.servers)
             and self.pools is not None

@@ -14,6 +14,7 @@ from agent_sandbox.embedded import pools as pools_of
 from agent_sandbox.embedded import programs
 from agent_sandbox.embedded.bring_up import provision, spread_leaders, wait_servers, wait_warm
 from agent_sandbox.embedded.child import Child, Program, Server, Service, trim_log
+from agent_sandbox.embedded.doctor import Doctor
 from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.embedded.procs import identify
 from agent_sandbox.embedded.table import Phase, Table, boot_id, write_table
@@ -42,6 +43,7 @@ class Supervisor:
         self._keeping: dict[str, asyncio.Task[None]] = {}
         self._wished = asyncio.Event()
         self._cluster: Cluster | None = None
+        self._stop = Stop()
 
     async def run(self, stop: Stop) -> None:
         """Bring the cluster up and keep it up until `stop`, then take it down.
@@ -50,10 +52,15 @@ class Supervisor:
             ServiceError: it could not be brought up; nothing is left running.
         """
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._wished.set)
+        self._stop = stop
         try:
             await self._until_stop(stop, self._bring_up())
-            while not stop.is_set:
-                await self._until_stop(stop, self._keep_up())
+            doctoring = asyncio.create_task(self._doctor().run())
+            try:
+                while not stop.is_set:
+                    await self._until_stop(stop, self._keep_up())
+            finally:
+                doctoring.cancel()
         except ServiceError as exc:
             self._say(phase="failed", error=exc.info())
             raise
@@ -132,6 +139,15 @@ class Supervisor:
         self._say(phase="ready", detail="", applied=wished)
         log.info("cluster.ready", pools=[pool.name for pool in pools], nodes=wishes.nodes)
 
+    def _doctor(self) -> Doctor:
+        assert self._cluster is not None
+        return Doctor(
+            self._folder.path,
+            {server.name: server.ports.monitor for server in self._cluster.servers},
+            restart=lambda name: self._children[name].restart(),
+            say=lambda detail: self._say(detail=detail),
+        )
+
     def _services(self) -> list[Child]:
         return [child for child in self._children.values() if child.row.kind != "server"]
 
@@ -140,7 +156,15 @@ class Supervisor:
     def _keep(self, program: Program) -> None:
         child = Child(program, self._say)
         self._children[program.name] = child
-        self._keeping[program.name] = asyncio.create_task(child.keep(), name=program.name)
+        keeping = asyncio.create_task(child.keep(), name=program.name)
+        keeping.add_done_callback(self._keeper_ended)
+        self._keeping[program.name] = keeping
+
+    def _keeper_ended(self, keeping: asyncio.Task[None]) -> None:
+        """A keeper ends when it is told to; anything else is our bug, and nobody would watch its process."""
+        if not keeping.cancelled() and (exc := keeping.exception()) is not None:
+            log.error("keeper.failed", name=keeping.get_name(), exc_info=exc)
+            self._stop.set(f"the keeper of {keeping.get_name()} failed")
 
     async def _keep_exactly(self, wanted: list[Service]) -> None:
         """Keep these services and no others; one whose command or environment changed is started anew."""
@@ -193,7 +217,7 @@ class Supervisor:
             if not working.done():
                 working.cancel()
                 await asyncio.wait({working}, timeout=5.0)
-        if not working.cancelled():
+        if working.done() and not working.cancelled():
             working.result()
 
     def _say(
