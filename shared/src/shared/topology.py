@@ -31,6 +31,8 @@ DEAD_LETTER_BYTES_MAX = 64 * 1024 * 1024
 DEAD_LETTER_AGE_MAX_S = 30 * DAY_S
 HEADER_BYTES_MAX = 8 * 1024
 """Allowance for headers: the servers' `max_msg_size` counts them with the body."""
+RESULT_BYTES_MAX = 1024 * 1024
+"""A stored result: twice 64 KiB of output, of which JSON makes six times as much where it is control characters."""
 
 SHARD_WEIGHTS = (34, 33, 33)
 """Percent of new sessions that go to each queue shard."""
@@ -91,8 +93,7 @@ def _state(shard: int) -> StreamSpec:
         [f"s.{shard}.>"],
         shard,
         max_msgs_per_subject=1,
-        # A result holds two outputs of 64 KiB, or a file of 128 KiB in base64.
-        max_msg_size=2 * limits.BODY_BYTES_MAX,
+        max_msg_size=RESULT_BYTES_MAX,
         duplicate_window=int(2 * SECOND_NS),
         allow_atomic=True,
         allow_direct=True,
