@@ -24,25 +24,37 @@ def load(kind: type[S], prefix: str, environ: Mapping[str, str]) -> S:
     """
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     values: dict[str, object] = {}
-    unknown: list[str] = []
-    for name, text in environ.items():
+    problems: list[str] = []
+    for name, text in sorted(environ.items()):
         if not name.startswith(prefix):
             continue
-        field = name[len(prefix) :].lower()
-        if field not in fields:
-            unknown.append(name)
-        elif "tuple" in str(fields[field].type):
-            values[field] = [item.strip() for item in text.split(",") if item.strip()]
-        else:
-            values[field] = text
-    if unknown:
-        raise SettingsError(
-            f"unknown settings: {', '.join(sorted(unknown))} (known: {', '.join(prefix + f.upper() for f in fields)})"
-        )
+        field = fields.get(name[len(prefix) :].lower())
+        if field is None:
+            known = ", ".join(prefix + encoded.upper() for encoded in fields)
+            problems.append(f"{name}: no such setting (there are: {known})")
+            continue
+        try:
+            values[field.encode_name] = _value(field.type, text)
+        except msgspec.ValidationError as exc:
+            problems.append(f"{name}: {exc}")
+    problems += [
+        f"{prefix}{encoded.upper()}: missing"
+        for encoded, field in fields.items()
+        if field.required and prefix + encoded.upper() not in environ
+    ]
+    if problems:
+        raise SettingsError("; ".join(problems))
     try:
-        return msgspec.convert(values, kind, strict=False)
-    except msgspec.ValidationError as exc:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as exc:  # fields that do not go together
         raise SettingsError(f"{prefix}*: {exc}") from exc
+
+
+def _value(kind: type, text: str) -> object:
+    if "tuple" in str(kind):
+        items = [item.strip() for item in text.split(",") if item.strip()]
+        return msgspec.convert(items, kind, strict=False)
+    return msgspec.convert(text, kind, strict=False)
 
 
 def to_environ(settings: msgspec.Struct, prefix: str) -> dict[str, str]:

@@ -1,0 +1,103 @@
+"""Pools as operators declare them in TOML."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.errors import InvalidMessage
+from shared.pools import ISOLATION_CLASSES, PodLimits, PoolSpec, check_pools, parse_pools
+
+TWO = """
+[[pool]]
+name = "default"
+stock = 8
+
+[[pool]]
+name = "small"
+stock = 0
+isolation = "landlock"
+on_interrupt = "fail"
+idle_release_s = 1.5
+[pool.limits]
+memory_mib = 128
+cpu = 0.5
+"""
+
+
+def test_a_declaration_is_read() -> None:
+    """In its order; what is not said has its default."""
+    assert parse_pools(TWO) == (
+        PoolSpec(name="default", stock=8),
+        PoolSpec(
+            name="small",
+            stock=0,
+            isolation="landlock",
+            on_interrupt="fail",
+            idle_release_s=1.5,
+            limits=PodLimits(memory_mib=128, cpu=0.5),
+        ),
+    )
+
+
+def pool(line: str) -> str:
+    """Return a declaration of one pool with one more line."""
+    return f'[[pool]]\nname = "p"\n{line}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("", ["pool", "missing"]),
+        ("pool = []", ["at least one"]),
+        ("[[pool]\n", ["pools: "]),
+        ("[[pool]]\nstock = 1", ["missing", "name"]),
+        (pool("stcok = 8"), ["unknown", "stcok"]),
+        (pool('stock = "8"'), ["stock", "int"]),
+        (pool("stock = -1"), ["stock", ">= 0"]),
+        (pool("stock = 5001"), ["stock", "<= 5000"]),
+        (pool("pods_max = 0"), ["pods_max", ">= 1"]),
+        (pool("starting_max = 0"), ["starting_max", ">= 1"]),
+        (pool('isolation = "jail"'), ["isolation", "jail"]),
+        (pool('on_interrupt = "retry"'), ["on_interrupt", "retry"]),
+        (pool("idle_release_s = 0"), ["idle_release_s", "> 0"]),
+        (pool("batch_first_every = 1"), ["batch_first_every", ">= 2"]),
+        (pool("limits = {memory_mib = 31}"), ["memory_mib", ">= 32"]),
+        (pool("limits = {pids = 7}"), ["pids", ">= 8"]),
+        (pool("limits = {cpu = 0}"), ["cpu", "> 0"]),
+        (pool("limits = {disk_mib = 0}"), ["disk_mib", ">= 1"]),
+        (pool("limits = {gpu = 1}"), ["unknown", "gpu"]),
+        (pool("[colour]"), ["unknown", "colour"]),
+    ],
+)
+def test_a_mistake_is_named(text: str, named: list[str]) -> None:
+    """The field and what it may be."""
+    with pytest.raises(InvalidMessage) as refusal:
+        parse_pools(text)
+
+    assert [word for word in named if word not in str(refusal.value)] == []
+
+
+@pytest.mark.parametrize("name", ["Default", "a.b", "a_b", "-a", "", "a" * 33])
+def test_a_pool_s_name_is_a_subject_s_token(name: str) -> None:
+    """It becomes part of subjects and of consumers' names."""
+    with pytest.raises(InvalidMessage, match=r"^pool\.name: "):
+        check_pools([PoolSpec(name=name)])
+
+
+def test_two_pools_of_one_name_are_refused() -> None:
+    """Which of the two would hold?"""
+    with pytest.raises(InvalidMessage, match="'a' is declared twice"):
+        check_pools([PoolSpec(name="a"), PoolSpec(name="b"), PoolSpec(name="a")])
+
+
+def test_a_stock_above_the_pool_s_cap_is_refused() -> None:
+    """It could never be filled."""
+    with pytest.raises(InvalidMessage, match="pool 'a': stock 9 is above pods_max 8"):
+        check_pools([PoolSpec(name="a", stock=9, pods_max=8)])
+
+
+def test_every_class_can_be_promised() -> None:
+    """From the weakest to the strongest, and `auto`."""
+    for isolation in ("auto", *ISOLATION_CLASSES):
+        (found,) = parse_pools(pool(f'isolation = "{isolation}"'))
+        assert found.isolation == isolation
