@@ -5,29 +5,16 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from shared import logs, service
-from shared.messages import PodSpec
-from shared.service import Stop
-from shared.settings import load
-from worker_agent import app
-from worker_agent.adapters.sandbox import RunnerSandbox
-from worker_agent.pod import Pod, SandboxFacts
-from worker_agent.settings import WorkerSettings
-
-PREFIX = "WORKER_"
-DRAIN_S = 30.0
-"""Longest orderly end; the node's own grace may be shorter."""
+from worker_agent.life import live
+from worker_agent.pod import read_pod
 
 
 def run_forked(
     spec: dict[str, Any], channel_fd: int, pod_dir: str, sandbox_pid: int, cgroup: str | None
 ) -> int:
-    """Be the sidecar of one pod until its session is over; return the exit code.
+    """Be the sidecar of one pod until its session is over; the process ends with its exit code.
 
     Args:
         spec: the pod's spec, and under `sandbox` what the node says about the sandbox that it started.
@@ -40,21 +27,9 @@ def run_forked(
         msgspec.ValidationError: the node and this worker are of different versions.
         shared.settings.SettingsError: the pool's settings can't be used.
     """
-    facts = {**spec.pop("sandbox"), "pid": sandbox_pid, "memory_cgroup": cgroup}
-    pod_spec = msgspec.convert(spec, PodSpec)
-    pod = Pod(
-        spec=pod_spec,
-        folder=Path(pod_dir),
-        sandbox=msgspec.convert(facts, SandboxFacts),
-        settings=load(WorkerSettings, PREFIX, pod_spec.settings),
-    )
-    logs.configure(service="worker-agent", level=pod.settings.log_level, instance=pod_spec.pod)
+    pod = read_pod(spec, pod_dir, sandbox_pid, cgroup)
     # What lives as long as the worker is not looked at again by the collector, which would copy its pages.
     gc.freeze()
-
-    async def serve(stop: Stop) -> None:
-        await app.serve(pod, RunnerSandbox.open(channel_fd, pod), stop)
-
-    code = asyncio.run(service.run(serve, drain_s=DRAIN_S))
+    code = asyncio.run(live(pod, channel_fd))
     # Nothing is left to clean up that the process's end does not: the interpreter's own takes 10 ms and its pages.
     os._exit(code)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from shared.messages import PodSpec
+from shared.settings import load
 from worker_agent.core.results import Place
 from worker_agent.settings import WorkerSettings
 
 MARKER = "used"
+PREFIX = "WORKER_"
+"""Of the worker's settings in its pod's spec."""
 
 
 class SandboxFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,3 +54,26 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
         except FileExistsError:
             return False
         return True
+
+
+def read_pod(spec: dict[str, Any], pod_dir: str, sandbox_pid: int, cgroup: str | None) -> Pod:
+    """Return the pod that a node describes.
+
+    Args:
+        spec: the pod's spec, and under `sandbox` what the node says about the sandbox that it started.
+        pod_dir: the pod's own folder.
+        sandbox_pid: the runner's pid on this node.
+        cgroup: folder of the sandbox's memory cgroup, if it has one.
+
+    Raises:
+        msgspec.ValidationError: the node and this worker are of different versions.
+        shared.settings.SettingsError: the pool's settings can't be used.
+    """
+    facts = {**spec["sandbox"], "pid": sandbox_pid, "memory_cgroup": cgroup}
+    pod_spec = msgspec.convert(spec, PodSpec)
+    return Pod(
+        spec=pod_spec,
+        folder=Path(pod_dir),
+        sandbox=msgspec.convert(facts, SandboxFacts),
+        settings=load(WorkerSettings, PREFIX, pod_spec.settings),
+    )

@@ -18,8 +18,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     payload_bytes: int = 1 * MIB
     """Largest message."""
-    memory_bytes: int = 256 * MIB
-    """Streams in memory; ours are all in files."""
+    memory_bytes: int = 512 * MIB
+    """Streams in memory: the output of tasks; all else is in files."""
     file_bytes: int = 10 * 1024 * MIB
     """Streams in files."""
     client_ping_s: float = 1.0

@@ -17,13 +17,18 @@ from worker_agent.ports import Delivery, Held, Lanes
 log = logs.get(__name__)
 
 BELLS_MAX = 64
-"""Bells kept while one is answered; the pool-manager rings again for what is dropped."""
+"""Bells kept until they are answered or passed on; the pool-manager rings again for what is dropped."""
 LANE_RETRY_S = 0.2
 """Pause after a lane that did not answer."""
 
 
 class BellWaiter:
-    """Waits for work and returns the first session won."""
+    """Waits for work and returns the first session won.
+
+    A worker that answers a bell leaves the group of idle workers at once, in the same breath as its pull: bells that
+    ring meanwhile are for others, and those already on their way to it are passed on. If the pull brings nothing, it
+    joins the group again.
+    """
 
     def __init__(
         self,
@@ -37,11 +42,12 @@ class BellWaiter:
 
         `on_delivery` is called with each message before it is claimed: to make ready what it will need.
         """
-        self._on_delivery = on_delivery
         self._queue = queue
         self._claimer = claimer
         self._batch_first_every = batch_first_every
+        self._on_delivery = on_delivery
         self._bells: asyncio.Queue[Lane] = asyncio.Queue(BELLS_MAX)
+        self._leaving: asyncio.Task[None] | None = None
 
     async def wait(self, hints: Sequence[Lane], stop: Stop) -> Held | None:
         """Return the first session that this worker won, or None when it is to leave.
@@ -50,26 +56,41 @@ class BellWaiter:
             hints: lanes known to hold messages, asked before the first wait.
             stop: set when the worker is to leave.
         """
-        await self._queue.listen(self._heard)
+        for lane in self._in_order(hints):
+            if (held := await self._take(lane)) is not None:
+                return held
         stopping = asyncio.ensure_future(stop.wait())
         try:
-            held = await self._ask_hints(hints)
-            while held is None and not stop.is_set:
+            while not stop.is_set:
+                await self._join()
                 bell = asyncio.ensure_future(self._bells.get())
                 await asyncio.wait({bell, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 if not bell.done():
                     bell.cancel()
                     break
-                held = await self._answer(bell.result())
-            return held
+                if (held := await self._answer(bell.result())) is not None:
+                    return held
+            return None
         finally:
             stopping.cancel()
 
     async def leave(self) -> None:
-        """Leave the group of idle workers; surplus bells are passed on.
+        """Be out of the group of idle workers, all surplus bells passed on."""
+        if self._leaving is None:
+            self._start_leaving()
+        assert self._leaving is not None, "just started"
+        await self._leaving
 
-        Called after the session's work has begun: leaving takes a round trip that the session need not wait for.
-        """
+    async def _join(self) -> None:
+        if self._leaving is not None:
+            await self._leaving
+            self._leaving = None
+        await self._queue.listen(self._heard)
+
+    def _start_leaving(self) -> None:
+        self._leaving = asyncio.create_task(self._leave(), name="leave-idle-group")
+
+    async def _leave(self) -> None:
         try:
             await self._queue.leave()
             while not self._bells.empty():
@@ -78,31 +99,23 @@ class BellWaiter:
             log.debug("bells.dropped", error=exc.code)  # the pool-manager rings again
 
     def _heard(self, lane: Lane) -> None:
-        if self._bells.full():
-            return
-        self._bells.put_nowait(lane)
-
-    async def _ask_hints(self, hints: Sequence[Lane]) -> Held | None:
-        order = lanes.order(hints, draw=random.random(), batch_first_every=self._batch_first_every)
-        for lane in order:
-            held = await self._answer(lane)
-            if held is not None:
-                return held
-        return None
+        if not self._bells.full():
+            self._bells.put_nowait(lane)
 
     async def _answer(self, bell: Lane) -> Held | None:
-        """Pull once from the lane that rang, or from a more urgent one that rang as well."""
+        """Pull once, from the most urgent lane that rang; each other bell is for another worker."""
         rung = [bell]
         while not self._bells.empty():
             rung.append(self._bells.get_nowait())
-        ranked = lanes.order(rung, draw=random.random(), batch_first_every=self._batch_first_every)
-        for index, lane in enumerate(ranked):
-            held = await self._take(lane)
-            if held is not None:
-                for other in ranked[index + 1 :]:
-                    self._heard(other)  # passed on by `leave`
-                return held
-        return None
+        lane = self._in_order(rung)[0]
+        rung.remove(lane)
+        for other in rung:
+            self._heard(other)  # passed on by leaving
+        self._start_leaving()
+        return await self._take(lane)
+
+    def _in_order(self, known: Sequence[Lane]) -> tuple[Lane, ...]:
+        return lanes.order(known, draw=random.random(), batch_first_every=self._batch_first_every)
 
     async def _take(self, lane: Lane) -> Held | None:
         try:

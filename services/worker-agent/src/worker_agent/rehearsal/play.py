@@ -7,20 +7,19 @@ import gc
 import socket
 import tempfile
 from contextlib import suppress
-from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from shared import logs, task
 from shared.errors import ServiceError
 from shared.identity import make_key
 from shared.messages import Credential, PodSpec
 from shared.pools import PodLimits
-from shared.service import Stop
-from worker_agent import app
-from worker_agent.adapters.sandbox import RunnerSandbox
-from worker_agent.pod import Pod, SandboxFacts
+from worker_agent.life import live
+from worker_agent.pod import read_pod
 from worker_agent.rehearsal.runner import play_runner
 from worker_agent.rehearsal.server import StandInServer
-from worker_agent.settings import WorkerSettings
 
 PASSES = 10
 """The interpreter specialises code after eight calls."""
@@ -31,7 +30,6 @@ POOL = "rehearsal"
 
 def rehearse() -> None:
     """Play a worker's life through; what can't be played (no loopback) is not, and workers start a little colder."""
-    logs.configure(service="rehearsal", level="warning")
     log = logs.get(__name__)
     try:
         for _ in range(PASSES):
@@ -47,10 +45,10 @@ async def _play() -> None:
     ours, theirs = socket.socketpair()
     with tempfile.TemporaryDirectory(prefix="agent-sandbox-") as folder, theirs:
         runner = asyncio.ensure_future(play_runner(theirs))
-        pod = _pod(Path(folder), listener.sockets[0].getsockname()[1])
+        pod = read_pod(_spec(folder, listener.sockets[0].getsockname()[1]), folder, 0, None)
         try:
             async with asyncio.timeout(PASS_S):
-                await app.serve(pod, RunnerSandbox.open(ours.detach(), pod), Stop())
+                await live(pod, ours.detach())
         finally:
             runner.cancel()
             with suppress(asyncio.CancelledError, OSError):
@@ -58,18 +56,17 @@ async def _play() -> None:
             listener.close()
 
 
-def _pod(folder: Path, port: int) -> Pod:
-    return Pod(
-        spec=PodSpec(
-            pod=f"{POOL}-0-1",
-            pool=POOL,
-            node=POOL,
-            isolation="process",
-            limits=PodLimits(),
-            credential=Credential(jwt="a.b.c", seed=make_key("user").seed),
-            servers=(f"nats://127.0.0.1:{port}",),
-        ),
-        folder=folder,
-        sandbox=SandboxFacts(isolation="process", workspace=str(folder)),
-        settings=WorkerSettings(),
+def _spec(folder: str, port: int) -> dict[str, Any]:
+    """Return what a node hands to a worker."""
+    spec = PodSpec(
+        pod=f"{POOL}-0-1",
+        pool=POOL,
+        node=POOL,
+        isolation="process",
+        limits=PodLimits(),
+        credential=Credential(jwt="a.b.c", seed=make_key("user").seed),
+        servers=(f"nats://127.0.0.1:{port}",),
+        settings={"WORKER_LOG_LEVEL": "warning", "WORKER_IDLE_RELEASE_S": "1"},
     )
+    sandbox = {"isolation": "process", "workspace": folder, "watch": ["disk"]}
+    return {**msgspec.to_builtins(spec), "sandbox": sandbox}
