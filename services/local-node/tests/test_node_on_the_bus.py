@@ -197,9 +197,10 @@ async def test_a_node_ends_with_its_zygote(manager: Manager, node: subprocess.Po
     """It cannot start pods any more: it tells that all are gone and fails, to be started again."""
     assert (await manager.create("pod-1")).ok
     await manager.beat(lambda beat: beat.pods)
-    zygotes = tree.children(node.pid)
-    os.kill(zygotes[0], signal.SIGKILL)
+    descendants = tree.descendants(node.pid)
+    for pid in tree.children(node.pid):
+        os.kill(pid, signal.SIGKILL)
 
     assert (await manager.ending()).pod == "pod-1"
     assert await asyncio.to_thread(node.wait, 15) == 1
-    assert not any(is_there(pid) for pid in zygotes)
+    assert await until(lambda: not any(is_there(pid) for pid in descendants))

@@ -11,7 +11,7 @@ from shared.pools import PodLimits
 _MIB = 1 << 20
 _NOFILE = 1024
 _MEMLOCK_BYTES = 64 << 10
-_SHARED_USER_SPARE = 4096
+_SHARED_USER_SPARE = 2048
 _NICENESS_WITHOUT_CPU_GROUP = 5
 """Keeps a busy sandbox behind the services where no control group weighs it."""
 

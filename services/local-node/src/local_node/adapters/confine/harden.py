@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import signal
 
 from local_node.adapters.confine import linux
@@ -89,13 +90,28 @@ def become(uid: int) -> None:
     os.setresuid(uid, uid, uid)
 
 
+def die_with(parent_fd: int) -> None:
+    """Let the kernel kill this process when its parent dies; undone by a change of user.
+
+    Args:
+        parent_fd: process descriptor of the parent: it may have died already, and nothing would come of that then.
+
+    Raises:
+        OSError: refused by the kernel.
+    """
+    linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+    poll = select.poll()
+    poll.register(parent_fd, select.POLLIN)
+    if poll.poll(0):
+        os._exit(1)
+
+
 def lock_down() -> None:
-    """Die with the zygote, gain no right by exec, and be no target for ptrace.
+    """Hold no right, gain none by exec, and be no target for ptrace.
 
     Raises:
         OSError: refused by the kernel.
     """
     linux.drop_capabilities()
-    linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)  # after setresuid(), which clears it
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     linux.prctl(linux.PR_SET_DUMPABLE, 0)

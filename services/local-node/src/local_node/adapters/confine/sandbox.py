@@ -103,8 +103,13 @@ class Confinement:
         linux.unshare(linux.CLONE_NEWPID)
         return os.fork()
 
-    def enter(self, plan: Plan, cgroup_fds: list[int]) -> str:
+    def enter(self, plan: Plan, cgroup_fds: list[int], zygote_fd: int) -> str:
         """Confine the calling process, a fresh child, for good.
+
+        Args:
+            plan: how.
+            cgroup_fds: open `cgroup.procs` files of the pod.
+            zygote_fd: process descriptor of the zygote, with which the child dies.
 
         Returns:
             The workspace's path as the sandbox sees it.
@@ -133,6 +138,7 @@ class Confinement:
         harden.be_first_for_oom()
         if plan.uid is not None:
             harden.become(plan.uid)
+        harden.die_with(zygote_fd)  # after the change of user, which would undo it
         harden.lock_down()
         os.chdir(workspace)
         if plan.isolation != "process":

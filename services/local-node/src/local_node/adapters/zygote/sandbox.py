@@ -40,7 +40,7 @@ class SandboxRole(Role):
         request = protocol.unpack(body)
         channel, *cgroups = fds
         plan = Plan(request)
-        workspace = self._confinement.enter(plan, cgroups)
+        workspace = self._confinement.enter(plan, cgroups, self.zygote_fd)
         if request.get("probe"):
             check.check(plan.isolation, workspace)
             return 0

@@ -32,6 +32,8 @@ class Role:
     """True: a child's descendants belong to it and are killed with it."""
     facts: protocol.Request
     """What the node should know of it."""
+    zygote_fd = -1
+    """Process descriptor of the zygote, for its children."""
 
     def __init__(self) -> None:
         """Know nothing in particular."""
@@ -55,6 +57,7 @@ class Server:
         self._role = role
         self._keys: dict[int, int] = {}
         self._pids: dict[int, int] = {}
+        role.zygote_fd = os.pidfd_open(os.getpid())
 
     def serve(self) -> None:
         """Serve until the node is gone; then end every child."""

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from local_node.adapters.confine import linux
+from local_node.adapters.confine import harden, linux
 from local_node.adapters.zygote import protocol
 from local_node.adapters.zygote.server import Role
 
@@ -33,7 +33,7 @@ class WorkerRole(Role):
         """Be the sidecar of one pod."""
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         request = protocol.unpack(body)
-        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+        harden.die_with(self.zygote_fd)
         os.closerange(3, fds[0])  # the zygote's own
         os.closerange(fds[0] + 1, 65536)
         spec, cgroup = request["spec"], request["cgroup"]
