@@ -14,6 +14,7 @@ from shared.identity import roles
 from shared.ids import home
 from shared.testing.names import unique
 from shared.testing.plugin import Connect
+from shared.topology import RESULT_BYTES_MAX
 
 
 @pytest.fixture
@@ -137,7 +138,7 @@ async def test_a_batch_stores_all_or_nothing(worker: Bus, session: str) -> None:
 
 async def test_a_batch_says_which_message_was_too_large(worker: Bus, session: str) -> None:
     """The commit alone would only say that the batch is incomplete."""
-    large = b"x" * (3 * limits.BODY_BYTES_MAX)
+    large = b"x" * RESULT_BYTES_MAX
     with pytest.raises(LimitExceeded, match="size exceeds"):
         await worker.batch(
             [

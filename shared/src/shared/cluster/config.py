@@ -16,8 +16,8 @@ MIB = 1024 * 1024
 class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of one server."""
 
-    payload_bytes: int = 1 * MIB
-    """Largest message."""
+    payload_bytes: int = 1 * MIB + 64 * 1024
+    """Largest message; above every stream's own limit, whose refusal names it."""
     memory_bytes: int = 512 * MIB
     """Streams in memory: the output of tasks; all else is in files."""
     file_bytes: int = 10 * 1024 * MIB
