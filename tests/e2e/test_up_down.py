@@ -82,6 +82,11 @@ def test_a_cluster_lives_through_everything(folder: Folder, pools: Path, cli_on:
     pools.write_text(POOL + '[[pool]]\nname = "extra"\nstock = 1\n')
     changed = cli_on("up", "--pools", str(pools), "--json", state=folder.path, timeout_s=60)
     assert json.loads(changed.stdout)["did"] == "applied", changed.stderr
+    pools.write_text(POOL + 'isolation = "kata"\n')
+    refused = cli_on("up", "--pools", str(pools), state=folder.path)
+    assert refused.returncode == 125
+    assert "not_applied: no usable isolation for pool 'default'" in refused.stderr
+    assert "extra" in folder.pools_file.read_text()
     used = cli_on("run", "--pool", "extra", "--", "echo", "new", state=folder.path)
     assert used.stdout == "new\n", used.stderr
 

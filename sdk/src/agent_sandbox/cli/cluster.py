@@ -75,10 +75,13 @@ def up(state: Path | None, as_json: bool, wait_s: float, **wishes: Any) -> None:
         )
         return
     words = {"started": "up", "found": "runs already", "applied": "changes applied"}
-    click.echo(
-        f"{words[done.did]} ({done.took_s:.1f} s): {done.cluster.nodes} nodes, servers {', '.join(done.cluster.servers)}"
-    )
-    click.echo(f"state     {folder.path}\ncredential {folder.client_credential}")
+    click.echo(f"{words[done.did]} ({done.took_s:.1f} s), nodes: {done.cluster.nodes}")
+    for name, value in (
+        ("servers", ", ".join(done.cluster.servers)),
+        ("state", folder.path),
+        ("credential", folder.client_credential),
+    ):
+        click.echo(f"{name:<12}{value}")
 
 
 @click.command()

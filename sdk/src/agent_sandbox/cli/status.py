@@ -12,6 +12,9 @@ from agent_sandbox.embedded.pools import NAMED_ONLY
 from agent_sandbox.embedded.status import StatusView
 from shared.pools import ISOLATION_CLASSES
 
+KINDS = ("server", "manager", "node")
+"""Order in which processes are listed."""
+
 
 def print_status(view: StatusView) -> None:
     """Print the whole of it; nothing wider than the terminal."""
@@ -71,7 +74,7 @@ def _print_processes(view: StatusView) -> None:
     servers = {server.name: server for server in view.servers}
     nodes = {node.node: node for node in view.pools.nodes} if view.pools else {}
     rows = []
-    for row in view.processes:
+    for row in sorted(view.processes, key=lambda row: (KINDS.index(row.kind), row.name)):
         note = ""
         if server := servers.get(row.name):
             note = (

@@ -112,15 +112,35 @@ async def wait_warm(
         NotFound: no node has the isolation that a pool promises.
         Unavailable: a service dies again and again.
     """
-    servers = folder.read().servers
-    credential = await asyncio.to_thread(read_credential, folder.status_credential)
-    bus = await Bus.connect(
-        BusOptions(servers=servers, name="supervisor", credential=credential), deadline_s=CONNECT_S
-    )
-    try:
+    async with _ask_as_status(folder) as bus:
         while missing := await _what_is_missing(bus, wishes, pools, services):
             say(missing)
             await asyncio.sleep(POLL_S)
+
+
+async def check_promises(folder: Folder, pools: Sequence[PoolSpec]) -> None:
+    """Check pools against the nodes that run already, before anything is changed.
+
+    Raises:
+        NotFound: no node has the isolation that a pool promises.
+        Unavailable: the pool-managers do not answer.
+    """
+    async with _ask_as_status(folder) as bus:
+        answer = await ask_pools(bus, timeout_s=CONNECT_S)
+    check_isolation(
+        tuple(pools), {node.node: node.isolation for node in answer.nodes if node.alive}
+    )
+
+
+@asynccontextmanager
+async def _ask_as_status(folder: Folder) -> AsyncIterator[Bus]:
+    credential = await asyncio.to_thread(read_credential, folder.status_credential)
+    bus = await Bus.connect(
+        BusOptions(servers=folder.read().servers, name="supervisor", credential=credential),
+        deadline_s=CONNECT_S,
+    )
+    try:
+        yield bus
     finally:
         await bus.close()
 

@@ -12,7 +12,13 @@ import msgspec
 
 from agent_sandbox.embedded import pools as pools_of
 from agent_sandbox.embedded import programs
-from agent_sandbox.embedded.bring_up import provision, spread_leaders, wait_servers, wait_warm
+from agent_sandbox.embedded.bring_up import (
+    check_promises,
+    provision,
+    spread_leaders,
+    wait_servers,
+    wait_warm,
+)
 from agent_sandbox.embedded.child import Child, Program, Server, Service, trim_log
 from agent_sandbox.embedded.doctor import Doctor
 from agent_sandbox.embedded.folder import Folder
@@ -27,7 +33,7 @@ from shared.service import Stop
 
 log = logs.get(__name__)
 
-TRIM_EVERY_S = 60.0
+TIDY_EVERY_S = 30.0
 
 
 class Supervisor:
@@ -43,6 +49,7 @@ class Supervisor:
         self._keeping: dict[str, asyncio.Task[None]] = {}
         self._wished = asyncio.Event()
         self._cluster: Cluster | None = None
+        self._pools: tuple[PoolSpec, ...] = ()
         self._stop = Stop()
 
     async def run(self, stop: Stop) -> None:
@@ -90,19 +97,24 @@ class Supervisor:
         await self._apply(cluster, pools)
 
     async def _keep_up(self) -> None:
-        """Wait for something to do: new wishes, or logs that have grown."""
+        """Wait for new wishes and apply them; every now and then put in order what time and faults have moved."""
+        assert self._cluster is not None
+        wishes = self._folder.read()
         try:
-            async with asyncio.timeout(TRIM_EVERY_S):
+            async with asyncio.timeout(TIDY_EVERY_S):
                 await self._wished.wait()
         except TimeoutError:
             for child in self._children.values():
                 if isinstance(child.program, Service):
                     trim_log(child.program.log_file)
+            # Leadership does not return by itself after a server was away.
+            await spread_leaders(self._cluster, self._pools, wishes.created_ms)
             return
-        assert self._cluster is not None
         try:
+            self._wished.clear()
             wishes = self._folder.read()
             pools = pools_of.effective(pools_of.read_declared(self._folder), wishes)
+            await check_promises(self._folder, pools)
             await self._apply(self._cluster, pools)
         except ServiceError as exc:  # what runs goes on as it is; `up` tells the person
             log.warning("wishes.refused", code=exc.code, error=str(exc))
@@ -110,9 +122,9 @@ class Supervisor:
 
     async def _apply(self, cluster: Cluster, pools: tuple[PoolSpec, ...]) -> None:
         """Make everything as it is wished, and wait until workers are warm."""
-        self._wished.clear()
         wished = digest(self._folder)
         wishes = self._folder.read()
+        self._pools = pools
         await provision(cluster, pools, wishes.created_ms)
         pools_of.write_effective(self._folder, pools)
         programs.write_credentials(

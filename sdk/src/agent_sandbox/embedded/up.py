@@ -26,7 +26,7 @@ from agent_sandbox.embedded.procs import (
 )
 from agent_sandbox.embedded.programs import inherited
 from agent_sandbox.embedded.table import Table, read_table
-from agent_sandbox.embedded.wishes import Wishes, digest, keep
+from agent_sandbox.embedded.wishes import Kept, Wishes, digest, keep
 from shared.errors import Forbidden, InvalidMessage, Rejected, Unavailable
 
 POLL_S = 0.05
@@ -42,6 +42,12 @@ class UpFailed(Unavailable):
     """The cluster did not come up; the message says what is missing or broken."""
 
     code = "up_failed"
+
+
+class NotApplied(UpFailed):
+    """What was wished can't be had here; the cluster runs on as it was, and the folder is as it was."""
+
+    code = "not_applied"
 
 
 class Up(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +70,7 @@ def up(folder: Folder, wishes: Wishes, *, wait_s: float, say: Say) -> Up:
     Raises:
         Rejected: the folder or a wish can't be used (says why).
         UpFailed: it did not come up (says what is missing).
+        NotApplied: it runs, but a wish can't be had here (says why); all is as it was.
     """
     began = time.monotonic()
     cluster = folder.create()
@@ -72,6 +79,7 @@ def up(folder: Folder, wishes: Wishes, *, wait_s: float, say: Say) -> Up:
         raise InvalidMessage(
             "port: can't be changed while the cluster runs; `agent-sandbox down` first"
         )
+    before = Kept(folder)
     cluster = keep(folder, cluster, wishes)
     wished = digest(folder)
     did: Literal["started", "found", "applied"] = "found"
@@ -85,7 +93,11 @@ def up(folder: Folder, wishes: Wishes, *, wait_s: float, say: Say) -> Up:
         if table.applied != wished and table.phase == "ready":
             table.supervisor.send(signal.SIGHUP)
             did = "applied"
-    _wait_ready(folder, wished, spawned, until=began + wait_s, say=say)
+    try:
+        _wait_ready(folder, wished, spawned, until=began + wait_s, say=say)
+    except NotApplied:
+        before.restore()
+        raise
     return Up(did=did, cluster=folder.read(), took_s=time.monotonic() - began)
 
 
@@ -199,9 +211,7 @@ def _wait_ready(
         if table is not None and table.is_live():
             if table.phase == "ready" and table.applied == wished:
                 if table.error:
-                    raise UpFailed(
-                        f"not applied: {table.error.message}. The cluster runs on as it was"
-                    )
+                    raise NotApplied(f"{table.error.message}. The cluster runs on as it was")
                 return
             if table.phase in ("stopping", "stopped"):
                 raise UpFailed(

@@ -59,6 +59,26 @@ def keep(folder: Folder, cluster: ClusterFile, wishes: Wishes) -> ClusterFile:
     return changed
 
 
+class Kept:
+    """What is wished now, to go back to."""
+
+    def __init__(self, folder: Folder) -> None:
+        """Remember the folder's wishes."""
+        self._folder = folder
+        self._cluster = folder.read()
+        self._pools = folder.pools_file.read_bytes() if folder.pools_file.exists() else None
+
+    def restore(self) -> None:
+        """Write them back."""
+        self._folder.write(
+            msgspec.structs.replace(self._cluster, servers=self._folder.read().servers)
+        )
+        if self._pools is None:
+            self._folder.pools_file.unlink(missing_ok=True)
+        else:
+            replace_file(self._folder.pools_file, self._pools, mode=0o644)
+
+
 def digest(folder: Folder) -> str:
     """Return a short name for exactly what is wished now.
 
