@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from pool_manager.settings import PREFIX, PoolSettings
@@ -99,3 +100,18 @@ def test_settings_are_shown_and_misspelt_ones_named() -> None:
     assert "POOL_FENCE_S=4.0" in shown.stdout
     assert wrong.returncode == 2
     assert "POOL_FENSE_S" in wrong.stderr
+
+
+def test_a_signal_ends_it_while_no_server_answers(make_settings: Any) -> None:
+    """It does not wait for what may never come."""
+    settings = msgspec.structs.replace(make_settings("pm-1"), nats_servers=("nats://127.0.0.1:9",))
+    environ = dict(os.environ) | to_environ(settings, PREFIX)
+    command = [sys.executable, "-m", "pool_manager"]
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert b"manager.connecting" in process.stdout.readline()
+
+        process.send_signal(signal.SIGTERM)
+
+        said, _ = process.communicate(timeout=5.0)
+        assert b"drain_late" not in said

@@ -33,13 +33,14 @@ from pool_manager.ports import Voice
 from pool_manager.settings import PoolSettings
 from shared import logs, subjects
 from shared.bus import Bus, BusOptions, Subscription
-from shared.errors import InvalidMessage, ServiceError
+from shared.errors import InvalidMessage, ServiceError, Unavailable
 from shared.identity import Signer, read_credential
 from shared.pools import PoolSpec, parse_pools
 from shared.service import Ready, Stop
 
 log = logs.get(__name__)
 
+CONNECT_ONCE_S = 2.0
 FINISH_S = 2.0
 """For what is under way when the service leaves."""
 
@@ -189,27 +190,48 @@ async def run(settings: PoolSettings, stop: Stop) -> None:
     """
     pools = read_pools(Path(settings.pools_file))
     signer = read_signer(Path(settings.signer_file))
-    async with _connection(settings, settings.name, settings.credential_file) as bus:
+    log.info("manager.connecting", servers=len(settings.nats_servers))
+    own = _options(settings, settings.name, settings.credential_file)
+    async with _connection(own, settings.connect_s, stop) as bus:
         manager = Manager(settings, pools, signer, bus)
+        ready = Ready(settings.ready_file)
         if settings.system_credential_file is None:
-            await manager.run(stop, Ready(settings.ready_file))
+            await manager.run(stop, ready)
             return
-        name = f"{settings.name}-system"
-        async with _connection(settings, name, settings.system_credential_file) as servers:
+        watcher = _options(settings, f"{settings.name}-system", settings.system_credential_file)
+        async with _connection(watcher, settings.connect_s, stop) as servers:
             await manager.hear_servers(servers)
-            await manager.run(stop, Ready(settings.ready_file))
+            await manager.run(stop, ready)
+
+
+def _options(settings: PoolSettings, name: str, credential: str) -> BusOptions:
+    return BusOptions(
+        servers=settings.nats_servers, name=name, credential=read_credential(Path(credential))
+    )
 
 
 @asynccontextmanager
-async def _connection(settings: PoolSettings, name: str, credential: str) -> AsyncIterator[Bus]:
-    options = BusOptions(
-        servers=settings.nats_servers, name=name, credential=read_credential(Path(credential))
-    )
-    bus = await Bus.connect(options, deadline_s=settings.connect_s)
+async def _connection(options: BusOptions, within_s: float, stop: Stop) -> AsyncIterator[Bus]:
+    """Connect, however long the servers take to come up within `within_s`, unless the service is to leave.
+
+    Raises:
+        Unavailable: no server took the connection.
+    """
+    bus = await _connect(options, within_s, stop)
     try:
         yield bus
     finally:
         await bus.close()
+
+
+async def _connect(options: BusOptions, within_s: float, stop: Stop) -> Bus:
+    end_at = time.monotonic() + within_s
+    while True:
+        try:
+            return await Bus.connect(options, deadline_s=min(CONNECT_ONCE_S, within_s))
+        except Unavailable:
+            if stop.is_set or time.monotonic() >= end_at:
+                raise
 
 
 def read_pools(path: Path) -> tuple[PoolSpec, ...]:
