@@ -106,7 +106,7 @@ def test_groups_hold_a_pods_limits_and_go(groups: Groups) -> None:
     group = groups.create("pod-1", LIMITS)
     assert group is not None
     process = subprocess.Popen(["sleep", "60"])
-    for fd in group.open_procs():
+    for fd in group.open_entries():
         os.write(fd, str(process.pid).encode())
         os.close(fd)
     if group.memory is not None:
@@ -133,7 +133,7 @@ def test_groups_of_a_killed_node_are_cleared(groups: Groups, tmp_path: Path) -> 
     group = groups.create("pod-1", LIMITS)
     assert group is not None
     process = subprocess.Popen(["sleep", "60"])
-    for fd in group.open_procs():
+    for fd in group.open_entries():
         os.write(fd, str(process.pid).encode())
         os.close(fd)
 

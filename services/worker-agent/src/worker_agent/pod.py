@@ -24,6 +24,8 @@ class SandboxFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The class that it really has."""
     workspace: str
     """The session's directory on the node."""
+    scratch: str | None = None
+    """Another folder on the node that it may fill, part of the disk limit."""
     enforced: tuple[str, ...] = ()
     """Limits that the kernel holds."""
     watch: tuple[str, ...] = ()

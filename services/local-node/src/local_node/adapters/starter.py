@@ -119,7 +119,7 @@ class PodStarter:
         }
         with contextlib.ExitStack() as closing:
             fds = [channel.fileno()]
-            for fd in group.open_procs() if group else []:
+            for fd in group.open_entries() if group else []:
                 closing.callback(os.close, fd)
                 fds.append(fd)
             return await self._sandboxes.start(request, tuple(fds))

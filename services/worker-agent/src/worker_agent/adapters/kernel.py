@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from shared.pools import PodLimits
+from worker_agent.pod import SandboxFacts
 
 INTERVAL_S = 0.2
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_COUNTED = ("RssAnon:", "RssShmem:")
 MIB = 1 << 20
 WALK_ENTRIES_MAX = 200_000
 """Files looked at in one sum; a workspace with more counts as over its limit."""
@@ -51,22 +52,25 @@ def process_tree(root: int) -> Iterator[int]:
 
 
 def memory_mib(pids: list[int]) -> float:
-    """Return the private memory of these processes together, MiB."""
-    pages = 0
+    """Return the memory of these processes together, MiB: their own, and what they share through `/dev/shm` and the like.
+
+    Files of programs and libraries do not count. `smaps` would tell shares exactly, but a sandbox's may not be read.
+    """
+    kib = 0
     for pid in pids:
         try:
-            fields = Path(f"/proc/{pid}/statm").read_text().split()
+            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         except OSError:
             continue
-        pages += int(fields[1]) - int(fields[2])
-    return pages * PAGE_BYTES / MIB
+        kib += sum(int(line.split()[1]) for line in lines if line.startswith(_COUNTED))
+    return kib / 1024
 
 
-def disk_mib(folder: Path, limit_mib: float) -> float:
-    """Return the disk space of all files below `folder`, MiB; stops counting above `limit_mib`."""
+def disk_mib(folders: list[str], limit_mib: float) -> float:
+    """Return the disk space of all files below these folders, MiB; stops counting above `limit_mib`."""
     used = 0
     seen = 0
-    waiting = [os.fspath(folder)]
+    waiting = list(folders)
     while waiting:
         try:
             with os.scandir(waiting.pop()) as entries:
@@ -82,15 +86,15 @@ def disk_mib(folder: Path, limit_mib: float) -> float:
     return used / MIB
 
 
-def passed_limit(
-    runner_pid: int, workspace: Path, limits: PodLimits, watch: tuple[str, ...]
-) -> str | None:
+def passed_limit(facts: SandboxFacts, limits: PodLimits) -> str | None:
     """Return which watched limit the sandbox has passed, in words, or None."""
-    pids = list(process_tree(runner_pid)) if {"memory", "pids"} & set(watch) else []
+    watch = set(facts.watch)
+    pids = list(process_tree(facts.pid)) if {"memory", "pids"} & watch else []
     if "pids" in watch and len(pids) > limits.pids:
         return f"pids: {len(pids)} processes, at most {limits.pids}"
     if "memory" in watch and (used := memory_mib(pids)) > limits.memory_mib:
         return f"memory_mib: {used:.0f}, at most {limits.memory_mib}"
-    if "disk" in watch and disk_mib(workspace, limits.disk_mib) > limits.disk_mib:
+    folders = [folder for folder in (facts.workspace, facts.scratch) if folder]
+    if "disk" in watch and disk_mib(folders, limits.disk_mib) > limits.disk_mib:
         return f"disk_mib: more than {limits.disk_mib}"
     return None

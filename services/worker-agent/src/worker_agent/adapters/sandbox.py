@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from pathlib import Path
 
 from shared import limits, task
 from shared.errors import ErrorInfo
@@ -118,6 +117,7 @@ class RunnerSandbox:
 
     def kill(self) -> None:
         """Kill the sandbox from outside: what passed a limit may not let its runner run any more."""
+        assert self._pod.sandbox.pid > 1, "0 and 1 mean others than the sandbox"
         for pid in kernel.process_tree(self._pod.sandbox.pid):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -184,10 +184,7 @@ class RunnerSandbox:
                 return
 
     def _passed(self) -> str | None:
-        facts = self._pod.sandbox
-        return kernel.passed_limit(
-            facts.pid, Path(facts.workspace), self._pod.spec.limits, facts.watch
-        )
+        return kernel.passed_limit(self._pod.sandbox, self._pod.spec.limits)
 
 
 def _run(order: RunOrder) -> Run:

@@ -43,7 +43,7 @@ def join_cgroups(procs_fds: list[int]) -> None:
     """Enter the pod's control groups.
 
     Args:
-        procs_fds: open `cgroup.procs` files.
+        procs_fds: open files by which control groups are entered.
 
     Raises:
         OSError: refused by the kernel.

@@ -108,7 +108,7 @@ class Confinement:
 
         Args:
             plan: how.
-            cgroup_fds: open `cgroup.procs` files of the pod.
+            cgroup_fds: open files by which the pod's control groups are entered.
             zygote_fd: process descriptor of the zygote, with which the child dies.
 
         Returns:

@@ -6,7 +6,7 @@ is memory that its children no longer share, hence also marshal, which is C, ins
 
 To a zygote:
     CONFIGURE  marshalled settings                        first datagram
-    START      marshalled request, and descriptors        sidecar: channel · sandbox: channel, cgroup.procs files
+    START      marshalled request, and descriptors        sidecar: channel · sandbox: channel, files that enter cgroups
     KILL       signal number                              SIGKILL to a sandbox: all its processes
 To the node:
     READY      marshalled facts                           configured
