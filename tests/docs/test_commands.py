@@ -1,0 +1,83 @@
+"""Every command in the documents is executed by a test; this one keeps the list, and runs what no other test runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "ARCHITECTURE.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "benchmarks/README.md",
+        *list((ROOT / "docs").glob("*.md")),
+    ]
+)
+RUN_BY = {
+    "./dev demo": "tests/e2e/test_demo.py",
+    "./dev test": "this very run",
+    "./dev lint": ".ci/run",
+    "./dev up": "test_the_quick_start_works_as_it_stands",
+    "./dev cli": "test_the_quick_start_works_as_it_stands",
+    "./dev status": "test_the_quick_start_works_as_it_stands",
+    "./dev down": "test_the_quick_start_works_as_it_stands",
+    "./dev bench": "tests/benchmarks",
+    "./dev lock": "tests/tidy/test_lock.py",
+    "nats": "tests/e2e/test_publish_docs.py",
+    "agent-sandbox": "tests/e2e/test_cli_run.py, test_cli_session.py, test_up_down.py",
+}
+"""Start of a command -> what executes it."""
+
+
+def shell_blocks(text: str) -> list[str]:
+    """Return the fenced blocks that are meant for a shell."""
+    return re.findall(r"^```(?:sh|bash|shell|console)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def commands(block: str) -> list[str]:
+    """Return a block's commands, comments and continued lines left out."""
+    joined = block.replace("\\\n", " ")
+    lines = (re.sub(r"\s+#.*$", "", line).strip() for line in joined.splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_command_of_a_document_is_executed_somewhere(path: Path) -> None:
+    """A command that nothing runs is a command that will be wrong one day."""
+    if path.name == "publish.md":
+        return  # run as a whole by tests/e2e/test_publish_docs.py
+    unknown = [
+        command
+        for block in shell_blocks(path.read_text())
+        for command in commands(block)
+        if not any(command.startswith(start) for start in RUN_BY)
+    ]
+
+    assert unknown == []
+
+
+@pytest.mark.timeout(180)
+def test_the_quick_start_works_as_it_stands(tmp_path: Path) -> None:
+    """README's second block: up, a command, status, down."""
+    tmp_path.chmod(0o711)
+    quick_start = shell_blocks((ROOT / "README.md").read_text())[1]
+    environment = {**os.environ, "AGENT_SANDBOX_STATE": str(tmp_path / "state"), "COLUMNS": "120"}
+
+    ran = subprocess.run(
+        ["sh", "-ec", quick_start],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "hello from a sandbox" in ran.stdout
