@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox import Client, InvalidMessage, NotFound, Output, Started, TaskFailed
+from shared import subjects
 from shared.limits import RESULT_OUTPUT_BYTES_MAX
 
 
@@ -71,24 +72,47 @@ async def test_the_same_id_runs_once(client: Client) -> None:
     assert second.task_id == task_id
 
 
-async def test_cancelling_the_caller_leaves_the_task_unless_asked(client: Client) -> None:
-    """A task is durable: it goes on without its caller, or ends with him where he said so."""
-    left_id, ended_id = str(uuid.uuid4()), str(uuid.uuid4())
-    leaving = asyncio.create_task(client.run(shell="sleep 0.7; echo done", task_id=left_id))
-    ending = asyncio.create_task(
-        client.run(shell="sleep 60", task_id=ended_id, cancel_with_caller=True)
+async def test_cancelling_the_caller_leaves_the_task_running(client: Client) -> None:
+    """A task is durable: it goes on without its caller, and its result is there for who knows the id."""
+    task_id, started = str(uuid.uuid4()), asyncio.Event()
+    await client.bus.subscribe(subjects.output("default", task_id), lambda _: started.set())
+    running = asyncio.create_task(client.run(shell="sleep 0.3; echo done", task_id=task_id))
+    async with asyncio.timeout(20):
+        await started.wait()
+
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    again = await client.run(shell="true", task_id=task_id)  # the same id: no second run
+
+    assert running.cancelled()
+    assert again.stdout == "done\n"
+
+
+@pytest.mark.parametrize(
+    "after_start", [True, False], ids=["while it runs", "while it is published"]
+)
+async def test_the_task_ends_with_its_caller_where_he_said_so(
+    client: Client, after_start: bool
+) -> None:
+    """Whether it was accepted already or not: in the end it is `cancelled`."""
+    task_id, started = str(uuid.uuid4()), asyncio.Event()
+    await client.bus.subscribe(subjects.output("default", task_id), lambda _: started.set())
+    running = asyncio.create_task(
+        client.run(shell="sleep 60", task_id=task_id, cancel_with_caller=True)
     )
-    await asyncio.sleep(0.4)  # both are accepted by then; either way the end is the same
+    if after_start:
+        async with asyncio.timeout(20):
+            await started.wait()
+    else:
+        await asyncio.sleep(0)  # it has begun, and has heard nothing yet
 
-    leaving.cancel()
-    ending.cancel()
-    await asyncio.gather(leaving, ending, return_exceptions=True)
-    ended = await client.read_result(ended_id)
-    left = await client.run(shell="true", task_id=left_id)  # the same id: no second run, its result
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    result = await client.read_result(task_id)
 
-    assert ended is not None
-    assert ended.status == "cancelled"
-    assert left.stdout == "done\n"
+    assert running.cancelled()
+    assert result is not None
+    assert result.status == "cancelled"
 
 
 async def test_a_large_file_is_written_in_one_task_and_read_in_pieces(client: Client) -> None:

@@ -1,6 +1,7 @@
 """The async client and the command line of Agent Sandbox."""
 
-from agent_sandbox.client import Client, ClientOptions
+from agent_sandbox.access import ClientOptions
+from agent_sandbox.client import Client
 from agent_sandbox.events import Event, Missing, Output, Recovered, Started
 from agent_sandbox.results import Result, TaskFailed
 from agent_sandbox.running import RunningTask

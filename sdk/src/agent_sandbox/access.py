@@ -13,6 +13,22 @@ from shared.identity import read_credential
 from shared.messages import Credential
 
 
+class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a client connects, and how long it tries."""
+
+    state: Path | None = None
+    """State folder of an embedded cluster."""
+    servers: tuple[str, ...] = ()
+    """Addresses of the NATS servers, instead of a state folder."""
+    credential: Path | None = None
+    """Credential file (`.creds`); the state folder's where absent."""
+    tenant: str = places.TENANT
+    connect_s: float = 10.0
+    """Longest wait for a connection, seconds."""
+    publish_s: float = 15.0
+    """Longest wait for the acceptance of a task, seconds; a shard that elects a leader takes up to nine."""
+
+
 class Access(msgspec.Struct, frozen=True):
     """Servers, and the credential that they know us by."""
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 import msgspec
 
-from agent_sandbox import places
-from agent_sandbox.access import Access, find_access
+from agent_sandbox.access import Access, ClientOptions, find_access
 from agent_sandbox.orders import (
     RunOptions,
     SessionOptions,
@@ -25,6 +23,7 @@ from agent_sandbox.running import (
     RESULT_GRACE_S,
     Order,
     RunningTask,
+    bounded,
     cancel_task,
     finish,
     start_task,
@@ -39,22 +38,6 @@ from shared.task import Open, Task, encode_task
 
 ASK_TIMEOUT_S = 5.0
 T = TypeVar("T")
-
-
-class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a client connects, and how long it tries."""
-
-    state: Path | None = None
-    """State folder of an embedded cluster."""
-    servers: tuple[str, ...] = ()
-    """Addresses of the NATS servers, instead of a state folder."""
-    credential: Path | None = None
-    """Credential file (`.creds`); the state folder's where absent."""
-    tenant: str = places.TENANT
-    connect_s: float = 10.0
-    """Longest wait for a connection, seconds."""
-    publish_s: float = 15.0
-    """Longest wait for the acceptance of a task, seconds; a shard that elects a leader takes up to nine."""
 
 
 class _Refusal(msgspec.Struct):
@@ -144,7 +127,15 @@ class Client:
             Rejected: no such pool, lane full; it was not accepted.
             OutcomeUnknown: it may have been accepted: no answer, or no result within its deadline.
         """
-        task = await self.start(argv, **options)
+        task_id = options.setdefault("task_id", make_task_id())
+        try:
+            task = await self.start(argv, **options)
+        except asyncio.CancelledError:
+            if (
+                cancel_with_caller
+            ):  # it may have been accepted; if not, this kills a publish that comes late
+                await bounded(self.cancel(task_id, pool=options.get("pool", "default")))
+            raise
         return await finish(task, cancel_with_caller=cancel_with_caller)
 
     async def start(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
@@ -29,6 +29,7 @@ RESULT_GRACE_S = 60.0
 """Beyond a task's deadline, the sweepers' time to write its end."""
 CANCEL_TRY_S = 3.0
 CANCEL_PAUSE_S = 0.2
+CANCEL_BOUND_S = 16.0
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -285,8 +286,11 @@ async def finish(task: RunningTask, *, cancel_with_caller: bool) -> Result:
         return await task.result()
     except asyncio.CancelledError:
         if cancel_with_caller:
-            # Shielded and bounded: the order to cancel must get out although we are being cancelled.
-            await asyncio.shield(
-                asyncio.wait_for(asyncio.gather(task.cancel(), return_exceptions=True), 15.0)
-            )
+            await bounded(task.cancel())
         raise
+
+
+async def bounded(cancelling: Coroutine[Any, Any, CancelAnswer]) -> None:
+    """Get an order to cancel out although we are being cancelled ourselves: shielded, bounded, its outcome unread."""
+    work = asyncio.wait_for(asyncio.gather(cancelling, return_exceptions=True), CANCEL_BOUND_S)
+    await asyncio.shield(work)

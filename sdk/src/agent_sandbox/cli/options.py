@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from agent_sandbox.client import Client, ClientOptions
+from agent_sandbox.access import ClientOptions
+from agent_sandbox.client import Client
 from agent_sandbox.orders import Content
 from shared.errors import InvalidMessage
 from shared.subjects import CLIENT_CLASSES

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import click
 
-from agent_sandbox.client import Client, ClientOptions
+from agent_sandbox.access import ClientOptions
+from agent_sandbox.client import Client
 from agent_sandbox.demo import parts
 from agent_sandbox.demo.report import Report
 from agent_sandbox.embedded.folder import Folder
