@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from shared import transitions
 from shared.errors import ErrorInfo
 from shared.ids import home
+from shared.messages import FileEntry, Stream, TaskResult
 from shared.record import Death, Hold, Origin, Record
-from worker_agent.core import claims, lanes
+from worker_agent.core import claims, lanes, listing
 from worker_agent.core.interrupt import after_interruption, time_left_s
 from worker_agent.core.output import OutputBook, Piece
-from worker_agent.core.results import RunEnd, Verdict, judge
+from worker_agent.core.results import RunEnd, Verdict, judge, without_content
 
 ORIGIN = Origin(
     session="session-1", tenant="acme", pool="default", lane="interactive", accepted_ms=1_000
@@ -179,11 +180,11 @@ class TestInterruption:
 
     def test_a_task_is_run_again_by_default(self) -> None:
         """From the last committed workspace."""
-        assert after_interruption(REVOKED, None, "rerun") == "run"
+        assert after_interruption(REVOKED, "session-1", "rerun") == "run"
 
     def test_a_task_that_must_not_run_twice_ends_as_interrupted(self) -> None:
         """It may have happened in part, and says so."""
-        verdict = after_interruption(REVOKED, "fail", "rerun")
+        verdict = after_interruption(REVOKED, "session-1", "fail")
 
         assert isinstance(verdict, Verdict)
         assert (verdict.status, verdict.reason) == ("interrupted", "worker_lost")
@@ -192,8 +193,44 @@ class TestInterruption:
 
     def test_the_first_attempt_runs_whatever_is_wanted(self) -> None:
         """Nothing was interrupted."""
-        assert after_interruption(CREATED, "fail", "fail") == "run"
+        assert after_interruption(CREATED, "session-1", "fail") == "run"
+
+    def test_a_task_that_never_began_was_not_interrupted(self) -> None:
+        """The worker died in another one."""
+        record = msgspec.structs.replace(REVOKED, death_task="another-1")
+
+        assert after_interruption(record, "session-1", "fail") == "run"
 
     def test_deadlines_count_from_acceptance(self) -> None:
         """By the servers' clock."""
         assert time_left_s(10_000, 5.0, 12_000) == 3.0
+
+
+class TestFit:
+    """Results that are larger than a stream takes."""
+
+    def test_a_listing_is_cut_where_it_would_not_fit(self) -> None:
+        """A sandbox chooses its names: control characters take six bytes each in JSON."""
+        entries = [FileEntry(name="\x01" * 255, type="file") for _ in range(1000)]
+
+        kept, cut = listing.fit(entries)
+
+        assert cut
+        assert 0 < len(kept) < 1000
+        assert len(msgspec.json.encode(kept)) <= listing.LISTING_BYTES_MAX
+
+    def test_a_result_without_its_content_still_says_how_it_ended(self) -> None:
+        """Exit code and sizes stay."""
+        result = TaskResult(
+            task="task-0001",
+            session="task-0001",
+            tenant="acme",
+            status="ok",
+            exit_code=0,
+            stdout=Stream(text="x", size=1),
+        )
+
+        cut = without_content(result, ErrorInfo(code="limit_exceeded", message="too large"))
+
+        assert (cut.status, cut.reason, cut.exit_code) == ("failed", "limit", 0)
+        assert cut.stdout == Stream(text="", size=1, truncated=True)

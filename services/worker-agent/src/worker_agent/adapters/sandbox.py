@@ -19,6 +19,7 @@ from worker_agent.adapters.runner import (
     RunnerLost,
     Watch,
 )
+from worker_agent.core.listing import fit
 from worker_agent.core.results import RunEnd, StopCause
 from worker_agent.pod import Pod
 from worker_agent.ports import RunOrder
@@ -148,7 +149,8 @@ class RunnerSandbox:
                 return RunEnd(data=b"".join(pieces), size=done.size)
             case task.ListFiles(path=path):
                 listing = await self._channel.files.list(path, limit=limits.LIST_ENTRIES_MAX)
-                return RunEnd(entries=listing.entries, truncated=listing.truncated)
+                entries, cut = fit(listing.entries)
+                return RunEnd(entries=entries, truncated=listing.truncated or cut)
             case task.RemoveFile(path=path, recursive=recursive):
                 await self._channel.files.remove(path, recursive=recursive)
                 return RunEnd()

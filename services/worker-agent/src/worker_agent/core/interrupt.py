@@ -10,15 +10,16 @@ from shared.record import Record
 from worker_agent.core.results import Verdict
 
 
-def after_interruption(
-    record: Record, wanted: OnInterrupt | None, default: OnInterrupt
-) -> Verdict | Literal["run"]:
-    """Return `run`, or the verdict that ends the task.
+def after_interruption(record: Record, task: str, rule: OnInterrupt) -> Verdict | Literal["run"]:
+    """Return `run`, or the verdict that ends the task, by its own rule or its pool's.
+
+    Only the task that was in hand when the worker died was interrupted; one that never began is run.
 
     `rerun` starts again from the workspace of the last completed task. `resume` would go on from a newer checkpoint;
     while none exist it is the same, and the task's result lists the interruption either way.
     """
-    if not record.interruptions or (wanted or default) != "fail":
+    hit = bool(record.interruptions) and record.death_task in ("", task)
+    if not hit or rule != "fail":
         return "run"
     last = record.interruptions[-1]
     return Verdict(

@@ -151,3 +151,18 @@ def result_without_run(attempt: Attempt, place: Place, verdict: Verdict) -> Task
         interruptions=record.interruptions,
         workspace_lost=record.lost,
     )
+
+
+def without_content(result: TaskResult, error: ErrorInfo) -> TaskResult:
+    """Return a result that was too large to store, as a failure without what it brought."""
+    return msgspec.structs.replace(
+        result,
+        status="failed",
+        reason="limit",
+        error=error,
+        stdout=msgspec.structs.replace(result.stdout, text="", truncated=True),
+        stderr=msgspec.structs.replace(result.stderr, text="", truncated=True),
+        data=None,
+        entries=None,
+        truncated=True,
+    )

@@ -74,7 +74,9 @@ class SessionHolder:
                 continue
             seen = entry.seq
             if await self._patiently_result_exists(held.record, entry.task):
-                continue  # cancelled, or its own late commit
+                # Cancelled, or its own late commit. Past it, what was counted against it is no longer the next one's.
+                held.record = transitions.skip(held.record, held.hold, position=seen)
+                continue
             work = Work(
                 task=entry.task, body=entry.body, accepted_ms=entry.accepted_ms, inbox_seq=entry.seq
             )

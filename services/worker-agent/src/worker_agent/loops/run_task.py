@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from shared import logs, transitions
-from shared.errors import ErrorInfo, InvalidMessage, ServiceError
+from shared.errors import ErrorInfo, InvalidMessage, LimitExceeded, ServiceError
 from shared.messages import Status, TaskResult, Timing
 from shared.pools import OnInterrupt
 from shared.record import Record
@@ -25,6 +25,7 @@ from worker_agent.core.results import (
     Verdict,
     result_of_run,
     result_without_run,
+    without_content,
 )
 from worker_agent.loops.commit import Committer
 from worker_agent.ports import Held, RunOrder, Sandbox, Truth, Voice
@@ -107,7 +108,13 @@ class TaskRunner:
             record = transitions.complete(
                 held.record, held.hold, inbox_seq=work.inbox_seq, then=then, now_ms=_now_ms()
             )
-            if await self._ports.committer.commit(held, record, result):
+            try:
+                landed = await self._ports.committer.commit(held, record, result)
+            except LimitExceeded as exc:
+                # Whatever a task yields, it gets its one result: without what does not fit, and saying so.
+                result = without_content(result, exc.info())
+                landed = await self._ports.committer.commit(held, record, result)
+            if landed:
                 self.running.status = result.status
             log.info(
                 "task.committed",
@@ -161,7 +168,7 @@ class TaskRunner:
                 "deadline",
                 ErrorInfo(code="deadline", message="deadline_s passed before the task was run"),
             )
-        return after_interruption(record, task.on_interrupt, self._on_interrupt)
+        return after_interruption(record, work.task, task.on_interrupt or self._on_interrupt)
 
     async def _run(self, attempt: Attempt, task: Task, work: Work) -> TaskResult:
         record, book, started = attempt.record, OutputBook(), [0.0]
