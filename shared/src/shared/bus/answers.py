@@ -23,6 +23,7 @@ from shared.errors import (
 WRONG_LAST_SEQUENCE = frozenset({10071, 10164})
 STORE_FAILED = 10077
 NO_MESSAGE = 10037
+_DELETE_FAILED = 10057
 _NOT_THERE = frozenset({10014, 10037, 10059})
 _OVER_LIMIT = frozenset({10002, 10026, 10027, 10028, 10047, 10054, 10199})
 # No leader now; an atomic batch of which a message was lost or came late; too many open batches.
@@ -75,7 +76,7 @@ def error_of(error: ApiError, what: str) -> ServiceError:
     code = error.err_code
     if code in WRONG_LAST_SEQUENCE:
         return Conflict(text)
-    if code in _NOT_THERE:
+    if code in _NOT_THERE or (code == _DELETE_FAILED and "no message" in error.description):
         return NotFound(text)
     if code == STORE_FAILED:
         # One code for full lanes, full streams and broken disks.

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from pool_manager.ports import Entry, Known
-from shared import messages, subjects
+from shared import logs, messages, subjects
 from shared.bus import Bus, Stored, Write
+from shared.errors import InvalidMessage
 from shared.ids import home
 from shared.messages import TaskResult
 from shared.record import Record
+
+log = logs.get(__name__)
 
 ANSWER_S = 0.5
 
@@ -98,7 +101,10 @@ class StreamTruth:
         async for stored in self._bus.scan(
             subjects.state_stream(shard), f"s.{shard}.rec.>", after_seq=after_seq
         ):
-            yield _known(stored)
+            try:
+                yield _known(stored)
+            except InvalidMessage as exc:
+                log.warning("record.unreadable", subject=stored.subject, error=str(exc))
 
     async def purge_results(self, shard: int, older_than_ms: int) -> int:
         """Remove a shard's results that were stored before then; return how many."""
@@ -161,4 +167,8 @@ def _result_of(result: TaskResult) -> str:
 
 
 def _known(stored: Stored) -> Known:
-    return Known(messages.decode(stored.data, Record), stored.seq, stored.time_ms)
+    """Read a record; it must be of the session that its subject names, since permissions go by subjects."""
+    record = messages.decode(stored.data, Record)
+    if stored.subject != _subject_of(record):
+        raise InvalidMessage(f"{stored.subject} holds a record of {_subject_of(record)}")
+    return Known(record, stored.seq, stored.time_ms)

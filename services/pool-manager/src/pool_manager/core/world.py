@@ -62,6 +62,8 @@ class World:
         warm = slots.count["warm"]
         if slots.heard(beat.worker, bound=beat.session is not None, now=now):
             return "slot"
+        if slots.on_demand:
+            return None  # its pods are told their lanes
         return "bell" if slots.count["warm"] > warm and slots.is_starved else None
 
     def on_gone(self, pool: str, gone: PodGone, now: float) -> bool:

@@ -53,7 +53,7 @@ class Expirer:
                 try:
                     await self._look_into(shard)
                     if now - cleaned_at >= OLD_EVERY_S:
-                        await self._remove_old(shard)
+                        await self.remove_old(shard)
                 except ServiceError as exc:
                     log.debug("expire.failed", shard=shard, code=exc.code, error=str(exc))
             if now - cleaned_at >= OLD_EVERY_S:
@@ -99,7 +99,7 @@ class Expirer:
             log.info("session.expired", session_id=record.session)
         await self._queue.remove(lane[0], waiting.seq)
 
-    async def _remove_old(self, shard: int) -> None:
+    async def remove_old(self, shard: int) -> None:
         """Remove results and ended records that were kept for their time. A shard's records lie in order of time."""
         limit_ms = int((time.time() - self.kept_s) * 1000)
         await self._truth.purge_results(shard, limit_ms)

@@ -48,6 +48,14 @@ class _ConnectionEvent(msgspec.Struct):
 _events = msgspec.json.Decoder(_ConnectionEvent)
 
 
+def _is_said_by(message: Heard, *tokens: str) -> bool:
+    """Return whether a body says of itself what its subject says: on subjects the servers check permissions."""
+    if message.subject == ".".join(tokens):
+        return True
+    log.warning("message.false", subject=message.subject, claims=".".join(tokens)[:200])
+    return False
+
+
 class Ears:
     """One function for each subject."""
 
@@ -64,6 +72,8 @@ class Ears:
     def record(self, message: Heard) -> None:
         """A record was stored."""
         record = _records.decode(message.data)
+        if not _is_said_by(message, "rec", record.pool, record.tenant, record.session):
+            return
         seq = int(message.headers[SEQUENCE])
         # It was stored just now: the stream's own stamp would tell the same, for more work.
         stored_ms = int(time.time() * 1000)
@@ -72,7 +82,10 @@ class Ears:
 
     def worker(self, message: Heard) -> None:
         """A worker lives."""
-        match self._world.on_worker(_workers.decode(message.data), time.monotonic()):
+        beat = _workers.decode(message.data)
+        if not _is_said_by(message, "hb", beat.pool, beat.worker):
+            return
+        match self._world.on_worker(beat, time.monotonic()):
             case "slot":
                 self._refiller.wanted.set()
             case "bell":
@@ -80,14 +93,17 @@ class Ears:
 
     def node(self, message: Heard) -> None:
         """A node lives, with these pods."""
-        if self._world.on_node(_nodes.decode(message.data), time.monotonic()):
+        beat = _nodes.decode(message.data)
+        if _is_said_by(message, "hbn", beat.node) and self._world.on_node(beat, time.monotonic()):
             self._refiller.wanted.set()
             self._recoverer.wanted.set()
 
     def gone(self, message: Heard) -> None:
         """A pod is no more."""
-        pool = message.subject.split(".")[1]
         gone = _gone.decode(message.data)
+        pool = message.subject.split(".")[1]
+        if not _is_said_by(message, "gone", pool, gone.pod):
+            return
         if self._world.on_gone(pool, gone, time.monotonic()):
             self._refiller.wanted.set()
         if self._world.table.owned_by(gone.pod) is not None:
