@@ -5,6 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 
+from agent_sandbox.results import Result, describe
+
+FAILURES_SHOWN = 3
+
 
 class Report:
     """Prints sections and remembers every promise that was not kept."""
@@ -45,6 +49,15 @@ class Report:
         self.line(f"{'ok ' if kept else 'NOT'} {text}")
         if not kept:
             self.broken.append(text)
+
+    def ended_well(self, results: Sequence[Result], text: str) -> None:
+        """Print the promise that these tasks ended well, and how those did that did not."""
+        failed = [result for result in results if not result.ok]
+        self.promise(not failed, text)
+        for result in failed[:FAILURES_SHOWN]:
+            self.line(
+                f"    {describe(result.raw)}, attempt {result.raw.attempt} on {result.raw.worker}"
+            )
 
     def _write(self, text: str) -> None:
         sys.stdout.write(text + "\n")
