@@ -14,6 +14,8 @@ import msgspec
 import structlog
 
 _encoder = msgspec.json.Encoder(enc_hook=repr)
+_ways: list[tuple[str, bool]] = []
+"""The (level, for a terminal) that is set up."""
 
 
 def _to_json(_logger: Any, _name: str, event: structlog.typing.EventDict) -> str:
@@ -28,7 +30,16 @@ def configure(*, service: str, level: str = "info", instance: str = "") -> None:
         level: least level shown: debug, info, warning or error.
         instance: which of several, on each line where given.
     """
-    human = sys.stdout.isatty()
+    way = (level, sys.stdout.isatty())
+    if _ways[-1:] != [way]:  # a forked child finds it done by its parent
+        _set_up(level, human=way[1])
+        _ways[:] = [way]
+    structlog.contextvars.clear_contextvars()
+    bound = {"service": service} | ({"instance": instance} if instance else {})
+    structlog.contextvars.bind_contextvars(**bound)
+
+
+def _set_up(level: str, *, human: bool) -> None:
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -44,9 +55,6 @@ def configure(*, service: str, level: str = "info", instance: str = "") -> None:
         logger_factory=structlog.WriteLoggerFactory() if human else structlog.PrintLoggerFactory(),
         cache_logger_on_first_use=False,
     )
-    structlog.contextvars.clear_contextvars()
-    bound = {"service": service} | ({"instance": instance} if instance else {})
-    structlog.contextvars.bind_contextvars(**bound)
 
 
 def get(name: str) -> structlog.typing.FilteringBoundLogger:

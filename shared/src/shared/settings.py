@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import FieldInfo
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -22,39 +24,57 @@ def load(kind: type[S], prefix: str, environ: Mapping[str, str]) -> S:
     Raises:
         SettingsError: a variable is missing, misspelt or out of its limit (named).
     """
-    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
-    values: dict[str, object] = {}
-    problems: list[str] = []
-    for name, text in sorted(environ.items()):
-        if not name.startswith(prefix):
-            continue
-        field = fields.get(name[len(prefix) :].lower())
+    fields = _fields(kind)
+    given = {
+        name[len(prefix) :].lower(): text
+        for name, text in environ.items()
+        if name.startswith(prefix)
+    }
+    try:
+        if given.keys() <= fields.keys():
+            return msgspec.convert(_split(given, fields), kind, strict=False)
+    except msgspec.ValidationError as exc:
+        one = f"{prefix}*: {exc}"  # fields that do not go together, unless a single one is to blame
+    else:
+        one = ""
+    raise SettingsError("; ".join(_problems(given, fields, prefix)) or one)
+
+
+@functools.cache
+def _fields(kind: type[msgspec.Struct]) -> dict[str, FieldInfo]:
+    """Return a struct's fields by name. Cached: the annotations are evaluated anew each time, for a millisecond."""
+    return {field.encode_name: field for field in msgspec.structs.fields(kind)}
+
+
+def _split(given: Mapping[str, str], fields: Mapping[str, FieldInfo]) -> dict[str, object]:
+    return {name: _items(text) if _is_list(fields[name]) else text for name, text in given.items()}
+
+
+def _is_list(field: FieldInfo) -> bool:
+    return "tuple" in str(field.type)
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _problems(
+    given: Mapping[str, str], fields: Mapping[str, FieldInfo], prefix: str
+) -> Iterator[str]:
+    """Yield every problem, by the variable's name."""
+    for name, text in sorted(given.items()):
+        field = fields.get(name)
         if field is None:
             known = ", ".join(prefix + encoded.upper() for encoded in fields)
-            problems.append(f"{name}: no such setting (there are: {known})")
+            yield f"{prefix}{name.upper()}: no such setting (there are: {known})"
             continue
         try:
-            values[field.encode_name] = _value(field.type, text)
+            msgspec.convert(_items(text) if _is_list(field) else text, field.type, strict=False)
         except msgspec.ValidationError as exc:
-            problems.append(f"{name}: {exc}")
-    problems += [
-        f"{prefix}{encoded.upper()}: missing"
-        for encoded, field in fields.items()
-        if field.required and prefix + encoded.upper() not in environ
-    ]
-    if problems:
-        raise SettingsError("; ".join(problems))
-    try:
-        return msgspec.convert(values, kind)
-    except msgspec.ValidationError as exc:  # fields that do not go together
-        raise SettingsError(f"{prefix}*: {exc}") from exc
-
-
-def _value(kind: type, text: str) -> object:
-    if "tuple" in str(kind):
-        items = [item.strip() for item in text.split(",") if item.strip()]
-        return msgspec.convert(items, kind, strict=False)
-    return msgspec.convert(text, kind, strict=False)
+            yield f"{prefix}{name.upper()}: {exc}"
+    for name, field in fields.items():
+        if field.required and name not in given:
+            yield f"{prefix}{name.upper()}: missing"
 
 
 def to_environ(settings: msgspec.Struct, prefix: str) -> dict[str, str]:

@@ -29,6 +29,8 @@ CANCEL_S = 10.0
 """Longest wait for the commit of a cancelled task before the asker is told to ask again."""
 PING_WARM_S = 10.0
 """Idle, a worker costs next to nothing; a lost server shows at the next bell or beat."""
+CONTROL_AFTER_S = 0.1
+"""A bound worker takes orders (cancel) after so long."""
 CONTACT_EVERY_S = 1.0
 """Bound, it asks for a sign of life so often."""
 
@@ -80,12 +82,14 @@ class Worker:
                     await self._waiter.leave()
                     return
                 self._held = held
-                group.create_task(self._bind())
+                group.create_task(self._waiter.leave())
+                obeying = group.create_task(self._take_orders())
                 logs.bind(session_id=held.record.session, epoch=held.record.epoch)
                 async with self._bus.watch_contact(CONTACT_EVERY_S):
                     await self._holder.hold(
                         held, stop, idle_release_s=self._pod.settings.idle_release_s
                     )
+                obeying.cancel()
             finally:
                 beating.cancel()
 
@@ -97,9 +101,12 @@ class Worker:
         if b'"python"' in delivery.data:
             self._sandbox.prepare()
 
-    async def _bind(self) -> None:
-        """What a bound worker needs, off the path to the first instruction of user code."""
-        await self._waiter.leave()
+    async def _take_orders(self) -> None:
+        """Hear orders, off the path to the first instruction of user code.
+
+        Most one-shots are over before they could be cancelled: whoever asks sooner asks again by himself.
+        """
+        await asyncio.sleep(CONTROL_AFTER_S)
         await self._bus.subscribe(subjects.control(self._pod.spec.pod), self._on_control)
 
     async def _check_fence(self) -> None:

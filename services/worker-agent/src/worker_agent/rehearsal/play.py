@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import io
 import socket
 import tempfile
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from typing import Any
 
 import msgspec
@@ -32,8 +33,10 @@ def rehearse() -> None:
     """Play a worker's life through; what can't be played (no loopback) is not, and workers start a little colder."""
     log = logs.get(__name__)
     try:
-        for _ in range(PASSES):
-            asyncio.run(_play())
+        # Its lines are written as a worker's are, but to nobody.
+        with redirect_stdout(io.StringIO()):
+            for _ in range(PASSES):
+                asyncio.run(_play())
     except (OSError, ServiceError, TimeoutError) as exc:
         log.warning("rehearsal.failed", error=repr(exc))
     gc.collect()
@@ -66,7 +69,7 @@ def _spec(folder: str, port: int) -> dict[str, Any]:
         limits=PodLimits(),
         credential=Credential(jwt="a.b.c", seed=make_key("user").seed),
         servers=(f"nats://127.0.0.1:{port}",),
-        settings={"WORKER_LOG_LEVEL": "warning", "WORKER_IDLE_RELEASE_S": "1"},
+        settings={"WORKER_IDLE_RELEASE_S": "1", "WORKER_ON_INTERRUPT": "rerun"},
     )
     sandbox = {"isolation": "process", "workspace": folder, "watch": ["disk"]}
     return {**msgspec.to_builtins(spec), "sandbox": sandbox}
