@@ -187,6 +187,7 @@ def test_a_node_that_refused_is_left_alone_for_a_moment() -> None:
         (node("a", 0, draining=True), 1.0, "draining"),
         (node("a", 10), 1.0, "a 10/10"),
         (node("a", 0, isolation={"gvisor": "no runsc"}), 1.0, "a: no runsc"),
+        (node("a", 0, isolation={"process": "", "namespace": "no"}), 1.0, "a: namespace: no"),
     ],
 )
 def test_where_no_node_can_take_it_the_reason_is_told(

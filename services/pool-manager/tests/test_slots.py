@@ -37,7 +37,7 @@ def facts() -> Facts:
 
 def node_says(facts: Facts, now: float, *pods: str) -> None:
     """The node lives, with these pods."""
-    beat = NodeBeat(node="n", started_ms=1, pods=pods, capacity=50, isolation={"process": ""})
+    beat = NodeBeat(node="n", started_ms=1, pods=pods, capacity=50, isolation={"namespace": ""})
     facts.nodes.heard(beat, now)
 
 
@@ -97,7 +97,7 @@ def test_starts_that_fail_are_tried_again_ever_more_slowly(facts: Facts) -> None
 def test_a_warm_pod_that_falls_silent_is_replaced(facts: Facts) -> None:
     """Its node may be gone, and nobody says so."""
     slots = filled(facts)
-    other = NodeBeat(node="n2", started_ms=1, capacity=50, isolation={"process": ""})
+    other = NodeBeat(node="n2", started_ms=1, capacity=50, isolation={"namespace": ""})
     facts.nodes.heard(other, NOW + SILENT_S + 0.1)
 
     (start,) = plan(slots, facts, NOW + SILENT_S + 0.1)
@@ -131,7 +131,7 @@ def test_pods_of_a_nodes_former_process_are_replaced_at_once(facts: Facts) -> No
         node="n",
         started_ms=int((NOW + 4) * 1000),
         capacity=50,
-        isolation={"process": ""},
+        isolation={"namespace": ""},
     )
     after.nodes.heard(beat, NOW + 5)
 

@@ -109,7 +109,7 @@ class TwoManagers(RuleBasedStateMachine):
                 )
             )
         node = NodeBeat(
-            node="n", started_ms=1, pods=tuple(self.alive), capacity=50, isolation={"process": ""}
+            node="n", started_ms=1, pods=tuple(self.alive), capacity=50, isolation={"namespace": ""}
         )
         self.tell(node)
         for index in range(len(self.managers)):

@@ -104,3 +104,26 @@ async def test_a_session_that_was_missed_is_woken_at_the_next_start(
     await start("pm-2")
 
     await look.in_state(session, "queued", within_s=15.0)
+
+
+async def test_what_a_busy_session_has_done_leaves_its_inbox(
+    start: Any, node: Any, look: Look, tmp_path: Path
+) -> None:
+    """Its owner may not purge; in the survey what lies up to `position` goes, and no more."""
+    stop = await start("pm-1")
+    session = unique("session")
+    worker = (await node.warm(2))[0]
+    await worker.create(session)
+    await worker.finish()
+    seqs = [await look.send(session, f"task-{number:04d}") for number in range(18)]
+    worker.task = "task-0014"
+    await worker.finish(inbox_seq=seqs[14])
+    stop.set("test")
+    await until(lambda: not (tmp_path / "pm-1.ready").exists())
+
+    await start("pm-2")
+
+    async def is_purged() -> bool:
+        return await look.inbox_size(session) == 3
+
+    await until(is_purged)

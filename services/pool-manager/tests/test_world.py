@@ -26,7 +26,7 @@ def beat(session: str | None = None, pod: str = POD) -> WorkerBeat:
 def node(*pods: str, started_ms: int = 1) -> NodeBeat:
     """Return a node's heartbeat."""
     return NodeBeat(
-        node="n", started_ms=started_ms, pods=pods, capacity=9, isolation={"process": ""}
+        node="n", started_ms=started_ms, pods=pods, capacity=9, isolation={"namespace": ""}
     )
 
 

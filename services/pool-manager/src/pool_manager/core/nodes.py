@@ -12,6 +12,8 @@ from shared.pools import ISOLATION_CLASSES, Isolation
 ALIVE_S = 2.0
 """Four missed heartbeats, and a node gets no new pod."""
 FORGET_S = 600.0
+AUTO = tuple(klass for klass in reversed(ISOLATION_CLASSES) if klass != "process")
+"""What `auto` takes, strongest first."""
 REFUSED_S = 1.0
 """A node that refused a pod, or did not listen, is asked for no other one for so long."""
 
@@ -134,13 +136,21 @@ class Nodes:
 
 
 def class_on(node: Node, isolation: Isolation) -> str | None:
-    """Return the class that a pod would get on this node: the one asked for, or for `auto` the node's strongest."""
-    wanted = tuple(reversed(ISOLATION_CLASSES)) if isolation == "auto" else (isolation,)
+    """Return the class that a pod would get on this node: the one asked for, or for `auto` the node's strongest.
+
+    `process` has no walls; it is given to pools that name it, never by `auto`.
+    """
+    wanted = AUTO if isolation == "auto" else (isolation,)
     return next((klass for klass in wanted if node.isolation.get(klass) == ""), None)
 
 
 def _why_not(nodes: list[Node], isolation: Isolation) -> str:
     if isolation == "auto":
-        return "no node has any isolation class"
+        whys = "; ".join(f"{n.name}: {_reasons(n)}" for n in nodes)
+        return f"no node has an isolation class with walls ({whys})"
     whys = "; ".join(f"{n.name}: {n.isolation.get(isolation, 'unknown there')}" for n in nodes)
     return f"no node has isolation class {isolation} ({whys})"
+
+
+def _reasons(node: Node) -> str:
+    return ", ".join(f"{klass}: {why}" for klass, why in node.isolation.items() if why)

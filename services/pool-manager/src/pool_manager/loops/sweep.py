@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from functools import partial
 
 from pool_manager.core import ends
@@ -23,6 +24,8 @@ log = logs.get(__name__)
 
 TICK_S = 0.5
 INBOX_EVERY_S = 10.0
+PURGE_AT = 16
+"""Entries of an owned session, done with or not, from which those that are done with are removed."""
 UNKNOWN_AFTER_S = 24 * 3600
 """A session that has no record by then never gets one: plain messages this old are expired."""
 UNKNOWN_AGAIN_S = 60.0
@@ -105,19 +108,23 @@ class Sweeper:
 
     async def _survey(self, shard: int, now: float) -> None:
         """See to every inbox of a shard that no owner reads."""
-        sessions = {(t, s) for t, s, _ in await self._truth.inbox_subjects(shard)}
+        sessions = Counter((t, s) for t, s, _ in await self._truth.inbox_subjects(shard))
         present = {key_of(*session) for session in sessions}
         for key in [key for key in self._unknown if key not in present]:
             if home(key.split(".", 1)[1]) == shard:
                 del self._unknown[key]
-        for tenant, session in sessions:
+        for (tenant, session), entries in sessions.items():
             key = key_of(tenant, session)
             row = self._world.table.get(key)
             if row is not None and row.record.state in ("running", "rescuing", "forking"):
-                continue
-            if row is None and now < self._unknown.get(key, 0.0):
-                continue
-            self.hands.offer(f"inbox:{key}", partial(self._see_to, tenant, session))
+                if entries >= PURGE_AT:
+                    self.hands.offer(f"purge:{key}", partial(self._purge, row))
+            elif row is not None or now >= self._unknown.get(key, 0.0):
+                self.hands.offer(f"inbox:{key}", partial(self._see_to, tenant, session))
+
+    async def _purge(self, row: Row) -> None:
+        record = row.record
+        await self._truth.purge_inbox(record.tenant, record.session, record.position)
 
     async def _see_to(self, tenant: str, session: str) -> None:
         known = await self._truth.read(tenant, session)
