@@ -11,7 +11,9 @@ from typing import Any, Self, TypeVar, Unpack
 import msgspec
 
 from agent_sandbox.access import Access, ClientOptions, find_access
+from agent_sandbox.cancelling import bounded, cancel_task
 from agent_sandbox.orders import (
+    Order,
     RunOptions,
     SessionOptions,
     common_fields,
@@ -21,10 +23,7 @@ from agent_sandbox.orders import (
 from agent_sandbox.results import Result, error_of
 from agent_sandbox.running import (
     RESULT_GRACE_S,
-    Order,
     RunningTask,
-    bounded,
-    cancel_task,
     finish,
     start_task,
 )

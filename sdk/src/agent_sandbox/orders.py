@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
+import msgspec
+
 from shared.errors import InvalidMessage
 from shared.pools import OnInterrupt
 from shared.task import Command, InputFile, Python, Task
@@ -61,6 +63,20 @@ class RunOptions(TaskOptions, total=False):
     """Pool; `default` where absent."""
     klass: str
     """`interactive` (the default) or `batch`."""
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What to publish, and under which names."""
+
+    tenant: str
+    session: str
+    task: str
+    subject: str
+    body: bytes
+    pool: str | None
+    """Pool of a first task; None for a later task of a session."""
+    wait_s: float
+    """Longest wait for the result, counted from its publish."""
 
 
 def make_task_id() -> str:

@@ -7,43 +7,28 @@ between, so that a message lost on the way costs a second and nothing else.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-import msgspec
-
+from agent_sandbox.cancelling import bounded, cancel_task
 from agent_sandbox.events import Event, Sequencer, Started
+from agent_sandbox.orders import Order
 from agent_sandbox.results import Result
 from shared import messages, subjects
 from shared.bus import Bus, Message, Subscription
-from shared.errors import InvalidMessage, OutcomeUnknown, ServiceError, Unavailable
-from shared.messages import CancelAnswer, CancelAsk, TaskResult
+from shared.errors import InvalidMessage, OutcomeUnknown, Unavailable
+from shared.messages import CancelAnswer, TaskResult
 
 READ_EVERY_S = 1.0
 READ_TIMEOUT_S = 0.5
+LATE_START_S = 0.1
 EVENTS_MAX = 4096
 """Events that wait for a slow reader; what comes after is taken from the result in the end."""
 RESULT_GRACE_S = 60.0
 """Beyond a task's deadline, the sweepers' time to write its end."""
-CANCEL_TRY_S = 3.0
-CANCEL_PAUSE_S = 0.2
-CANCEL_BOUND_S = 16.0
-
-
-class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What to publish, and under which names."""
-
-    tenant: str
-    session: str
-    task: str
-    subject: str
-    body: bytes
-    pool: str | None
-    """Pool of a first task; None for a later task of a session."""
-    wait_s: float
-    """Longest wait for the result, counted from its publish."""
 
 
 class RunningTask:
@@ -56,6 +41,7 @@ class RunningTask:
         self._called = time.monotonic()
         self._done: asyncio.Future[TaskResult] = asyncio.get_running_loop().create_future()
         self._started_after_s: float | None = None
+        self._start_heard = asyncio.Event()
         self._total_s = 0.0
         self._sequencer = Sequencer()
         self._events: asyncio.Queue[Event] = asyncio.Queue(EVENTS_MAX)
@@ -108,6 +94,7 @@ class RunningTask:
         try:
             async with asyncio.timeout(self._order.wait_s if wait_s is None else wait_s):
                 stored = await self._wait_stored()
+                await self._wait_late_start(stored)
         except TimeoutError as exc:
             raise OutcomeUnknown(
                 f"no result of task {self.task_id} within the wait; it goes on, ask again under this id"
@@ -192,6 +179,7 @@ class RunningTask:
         for event in self._sequencer.take(message.headers, message.data):
             if isinstance(event, Started) and self._started_after_s is None:
                 self._started_after_s = time.monotonic() - self._called
+                self._start_heard.set()
             if self._keep_events:
                 try:
                     self._events.put_nowait(event)
@@ -223,6 +211,13 @@ class RunningTask:
                 self._settle(messages.decode(body, TaskResult))
         return self._done.result()
 
+    async def _wait_late_start(self, stored: TaskResult) -> None:
+        """Give the `started` event a moment: it comes another way than the result, and may be overtaken by it."""
+        if stored.timing.started_ms and not self._start_heard.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LATE_START_S):
+                    await self._start_heard.wait()
+
     def _to_result(self, stored: TaskResult) -> Result:
         return Result(raw=stored, tti_s=self._started_after_s, total_s=self._total_s)
 
@@ -252,33 +247,6 @@ async def start_task(bus: Bus, order: Order, *, deadline_s: float) -> RunningTas
     return running
 
 
-async def cancel_task(bus: Bus, order: Order, *, wait_s: float) -> CancelAnswer:
-    """Ask the pool-managers to cancel a task, again while they can't say.
-
-    Raises:
-        OutcomeUnknown: no definite answer within `wait_s`.
-    """
-    subject = subjects.cancel(order.tenant, order.session, order.task)
-    body = messages.encode(CancelAsk(pool=order.pool))
-    until = time.monotonic() + wait_s
-    said = "nobody answered"
-    while time.monotonic() < until:
-        try:
-            answer = messages.decode(
-                (await bus.request(subject, body, timeout_s=CANCEL_TRY_S)).data, CancelAnswer
-            )
-        except ServiceError as exc:
-            if exc.definite and not isinstance(exc, Unavailable) and exc.code != "not_found":
-                raise
-            said = str(exc)
-        else:
-            if answer.outcome != "try_again":
-                return answer
-            said = answer.error.message if answer.error else "try again"
-        await asyncio.sleep(CANCEL_PAUSE_S)
-    raise OutcomeUnknown(f"cancel of task {order.task}: no answer within {wait_s:g} s ({said})")
-
-
 async def finish(task: RunningTask, *, cancel_with_caller: bool) -> Result:
     """Wait for a task's result; on the caller's cancellation cancel the task if asked to, else leave it."""
     task.ignore_events()
@@ -288,9 +256,3 @@ async def finish(task: RunningTask, *, cancel_with_caller: bool) -> Result:
         if cancel_with_caller:
             await bounded(task.cancel())
         raise
-
-
-async def bounded(cancelling: Coroutine[Any, Any, CancelAnswer]) -> None:
-    """Get an order to cancel out although we are being cancelled ourselves: shielded, bounded, its outcome unread."""
-    work = asyncio.wait_for(asyncio.gather(cancelling, return_exceptions=True), CANCEL_BOUND_S)
-    await asyncio.shield(work)
