@@ -6,7 +6,7 @@ import pytest
 
 from pool_manager.core.lost import GONE_KEPT_S, Bounds
 from pool_manager.core.slots import SILENT_S
-from pool_manager.core.world import World
+from pool_manager.core.world import HUNG_S, World
 from shared.messages import NodeBeat, PodGone, Slot, WorkerBeat
 from shared.pools import PoolSpec
 from shared.record import Record
@@ -124,6 +124,20 @@ def test_a_new_worker_hears_a_bell_if_messages_wait(world: World) -> None:
 
     assert world.on_worker(beat(pod="p-0-2"), NOW + 1) == "bell"
     assert world.on_worker(beat(pod="p-0-2"), NOW + 2) is None
+
+
+def test_a_pod_whose_worker_says_nothing_is_ended_in_the_end(world: World) -> None:
+    """Stopped, or stuck at its start; not while it owns a session, which is revoked first."""
+    world.on_node(node(POD, "p-0-2"), NOW + 1)
+    late = NOW + 1 + HUNG_S
+    world.on_node(node(POD, "p-0-2"), late)
+    assert world.hung_pods(late) == [(POD, "n")]
+
+    world.on_record(record(), 5, now=late)
+    assert world.hung_pods(late) == []
+    assert world.hung_pods(late + 1) == [("p-0-2", "n")]
+    world.on_worker(beat(pod="p-0-2"), late + 1)
+    assert world.hung_pods(late + 1) == []
 
 
 def test_what_is_gone_is_forgotten_in_the_end(world: World) -> None:

@@ -45,6 +45,7 @@ class Nodes:
     def __init__(self) -> None:
         """Start without nodes."""
         self._nodes: dict[str, Node] = {}
+        self._listed: dict[str, float] = {}
         self._refused: dict[str, tuple[float, str]] = {}
         self._asked: dict[str, str] = {}
         self._asked_count: dict[str, int] = {}
@@ -76,12 +77,23 @@ class Nodes:
         )
         for pod in pods & self._asked.keys():
             self.not_asked(pod)
-        return sorted(before.pods - pods) if before else []
+        known = before.pods if before else frozenset()
+        for pod in pods - known:
+            self._listed[pod] = now
+        for pod in known - pods:
+            self._listed.pop(pod, None)
+        return sorted(known - pods)
+
+    def listed_since(self, pod: str) -> float:
+        """Return when a pod was first in its node's heartbeats; 0: it is in none."""
+        return self._listed.get(pod, 0.0)
 
     def forget(self, now: float) -> None:
         """Drop nodes that were not heard for long."""
-        for name in [n.name for n in self._nodes.values() if now - n.seen > FORGET_S]:
-            del self._nodes[name]
+        for node in [n for n in self._nodes.values() if now - n.seen > FORGET_S]:
+            del self._nodes[node.name]
+            for pod in node.pods:
+                self._listed.pop(pod, None)
 
     def asked(self, pod: str, node: str) -> None:
         """Count a pod that a node is asked to start."""

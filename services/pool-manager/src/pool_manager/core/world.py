@@ -15,6 +15,9 @@ from shared.messages import NodeBeat, PodGone, Slot, WorkerBeat
 from shared.pools import PoolSpec
 from shared.record import Record
 
+HUNG_S = 120.0
+"""A pod that its node still has and whose worker was silent for so long, owning nothing, is ended."""
+
 Due = Literal["slot", "bell"]
 """What a heartbeat can make due: a slot's next pod; a bell for a new worker, since messages wait."""
 
@@ -95,6 +98,22 @@ class World:
         """Take in a slot's record as stored."""
         if (slots := self.pools.get(slot.pool)) is not None:
             slots.apply(slot, seq, fate=self._fate(slot.pod), now=now)
+
+    def hung_pods(self, now: float) -> list[tuple[str, str]]:
+        """Return (pod, node) of pods that are there, and whose worker says nothing: stopped, or stuck at its start.
+
+        What it owned was revoked long ago; one that still owns a session is left to that.
+        """
+        found = []
+        for node in self.nodes:
+            if not self.nodes.is_alive(node.name, now):
+                continue
+            for pod in node.pods:
+                worker = self.detector.worker(pod)
+                last = max(worker.seen if worker else 0.0, self.nodes.listed_since(pod))
+                if now - last > HUNG_S and self.table.owned_by(pod) is None:
+                    found.append((pod, node.name))
+        return found
 
     def forget(self, now: float) -> None:
         """Drop what is too old to matter."""

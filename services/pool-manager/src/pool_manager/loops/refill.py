@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 
 from pool_manager.core.plan import (
     Clock,
@@ -59,6 +60,8 @@ class Refiller:
                 self._looked_at = now
             for slots in self._world.pools.values():
                 self._plan(slots, now, look=look)
+            if look:
+                self._end_hung(now)
 
     def _plan(self, slots: Slots, now: float, *, look: bool) -> None:
         pool = slots.spec.name
@@ -74,20 +77,27 @@ class Refiller:
         for start in starts(slots, facts, clock):
             self._offer(slots, start)
 
+    def _end_hung(self, now: float) -> None:
+        for pod, node in self._world.hung_pods(now):
+            if self._world.peers.is_first(pod, now):
+                self.hands.offer(f"end:{pod}", partial(self._end, node, pod, "it says nothing"))
+
     def _offer(self, slots: Slots, start: Start) -> None:
         key = f"{slots.spec.name}/{start.slot.slot}"
-        if not self.hands.offer(key, lambda: self._start(slots, start)):
+        if not self.hands.offer(key, partial(self._start, slots, start)):
             self._world.nodes.not_asked(start.slot.pod)
 
     def _tidy(self, slots: Slots, act: End | Drop) -> None:
         match act:
             case End(pod, node):
-                self.hands.offer(f"end:{pod}", lambda: self._end(node, pod))
+                end = partial(self._end, node, pod, "nothing wants it")
+                self.hands.offer(f"end:{pod}", end)
             case Drop(name, seq):
-                self.hands.offer(f"{slots.spec.name}/{name}", lambda: self._drop(slots, name, seq))
+                drop = partial(self._drop, slots, name, seq)
+                self.hands.offer(f"{slots.spec.name}/{name}", drop)
 
-    async def _end(self, node: str, pod: str) -> None:
-        log.info("pod.ended", pod=pod, node=node, why="nothing wants it")
+    async def _end(self, node: str, pod: str, why: str) -> None:
+        log.info("pod.ended", pod=pod, node=node, why=why)
         await self._pods.delete(node, pod, DELETE_GRACE_S)
 
     async def _drop(self, slots: Slots, name: str, seq: int) -> None:
