@@ -36,6 +36,7 @@ from shared.messages import CancelAnswer, TaskResult
 from shared.task import Open, Task, encode_task
 
 ASK_TIMEOUT_S = 5.0
+READ_AGAIN_S = (0.05, 0.15, 0.0)
 T = TypeVar("T")
 
 
@@ -235,13 +236,13 @@ class Client:
             task_id: the task.
             session_id: its session; None: it is its session's first task (a one-shot, say).
         """
-        body = await self.bus.read_result(
-            self.options.tenant,
-            parse_task_id(session_id or task_id),
-            parse_task_id(task_id),
-            timeout_s=ASK_TIMEOUT_S,
-        )
-        return None if body is None else Result(raw=messages.decode(body, TaskResult))
+        names = (self.options.tenant, parse_task_id(session_id or task_id), parse_task_id(task_id))
+        for pause_s in READ_AGAIN_S:  # any server answers, and one may be a moment behind
+            body = await self.bus.read_result(*names, timeout_s=ASK_TIMEOUT_S)
+            if body is not None:
+                return Result(raw=messages.decode(body, TaskResult))
+            await asyncio.sleep(pause_s)
+        return None
 
     async def cancel(
         self, task_id: str, *, session_id: str | None = None, pool: str | None = None
