@@ -133,6 +133,7 @@ async def test_a_paused_zombie_is_replaced_and_can_write_nothing(
     assert len(results) == 1
     assert (results[0].worker == zombie, results[0].epoch, results[0].attempt) == (False, 3, 2)
     assert results[0].interruptions[0].worker == zombie
+    assert results[0].interruptions[0].recovered_ms is not None
     # A server drops a client that answers no ping; else the silence of its heartbeats is noticed.
     assert results[0].interruptions[0].cause in {"disconnect", "heartbeats_missed"}
     assert result.stdout.splitlines()[:2] == ["begun", "once"]

@@ -234,7 +234,7 @@ class Client(LibraryClient):
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
         self.abort()
-        self._transport = Transport()  # type: ignore[no-untyped-call]
+        self._transport = Transport()  # type: ignore[no-untyped-call]  # the library's is untyped
         await self._transport.connect(
             s.uri, buffer_size=READ_BYTES, connect_timeout=self.options["connect_timeout"]
         )
@@ -256,7 +256,7 @@ class Client(LibraryClient):
 
     async def flush(self, timeout: float = 2.0) -> None:  # noqa: ASYNC109 - the library's signature
         """Wait for a ping's answer; the library's default of 10 s would let a reconnect hang that long."""
-        await super().flush(min(timeout, 2))  # type: ignore[arg-type]
+        await super().flush(min(timeout, 2))  # type: ignore[arg-type]  # it takes fractions
 
     async def _attempt_reconnect(self) -> None:
         """Give the connection up and make another, for as long as it takes."""

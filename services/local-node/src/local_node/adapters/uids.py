@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
+import secrets
 import socket
 from collections.abc import Container
 from pathlib import Path
@@ -22,13 +21,20 @@ class UidRange:
     """Uids of one node's sandboxes."""
 
     def __init__(self) -> None:
-        """Take a free range and end what an earlier holder left running in it.
+        """Take a free range: nobody holds it, and no process has a uid of it.
+
+        Nodes in containers of their own do not see each other's locks, and perhaps not their processes, while the
+        kernel counts a uid's processes across them: each begins its search somewhere else.
 
         Raises:
             Unavailable: all ranges are taken.
         """
         self._lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        for index in range(_RANGES):
+        used = _ranges_in_use()
+        start = secrets.randbelow(_RANGES)
+        for index in ((start + offset) % _RANGES for offset in range(_RANGES)):
+            if index in used:
+                continue
             with contextlib.suppress(OSError):
                 # An abstract name: the kernel frees it when the process dies, however it dies.
                 self._lock.bind(f"\0agent-sandbox-uids-{index}")
@@ -38,7 +44,6 @@ class UidRange:
             self._lock.close()
             raise Unavailable(f"all {_RANGES} uid ranges are taken by other nodes")
         self._next = 0
-        self._kill_leftovers()
 
     def take(self, in_use: Container[int]) -> int:
         """Return the uid that was used least recently and is not in use."""
@@ -53,9 +58,13 @@ class UidRange:
         """Give the range back."""
         self._lock.close()
 
-    def _kill_leftovers(self) -> None:
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                with contextlib.suppress(OSError):
-                    if self.first <= entry.stat().st_uid < self.first + COUNT:
-                        os.kill(int(entry.name), signal.SIGKILL)
+
+def _ranges_in_use() -> set[int]:
+    """Return the ranges of which some process has a uid."""
+    used: set[int] = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                index, _ = divmod(entry.stat().st_uid - BASE, COUNT)
+                used.add(index)
+    return used

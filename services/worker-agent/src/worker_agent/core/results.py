@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from shared.errors import ErrorInfo
-from shared.messages import FileEntry, Interpreter, Reason, Status, TaskResult, Timing
+from shared.messages import FileEntry, Interpreter, Interruption, Reason, Status, TaskResult, Timing
 from shared.record import Record
 from worker_agent.core.output import OutputBook
 
@@ -148,9 +148,19 @@ def result_without_run(attempt: Attempt, place: Place, verdict: Verdict) -> Task
         node=place.node,
         isolation=place.isolation,
         timing=attempt.timing,
-        interruptions=record.interruptions,
+        interruptions=_recovered(record.interruptions, attempt.timing.started_ms),
         workspace_lost=record.lost,
     )
+
+
+def _recovered(
+    interruptions: tuple[Interruption, ...], started_ms: float
+) -> tuple[Interruption, ...]:
+    """Say of the newest interruption when the task went on after it."""
+    if not interruptions or not started_ms:
+        return interruptions
+    newest = msgspec.structs.replace(interruptions[-1], recovered_ms=int(started_ms))
+    return (*interruptions[:-1], newest)
 
 
 def without_content(result: TaskResult, error: ErrorInfo) -> TaskResult:
