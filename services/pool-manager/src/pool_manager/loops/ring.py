@@ -21,8 +21,8 @@ from shared.subjects import CLASSES
 log = logs.get(__name__)
 
 EVERY_S = 0.5
-BELLS_MAX = 32
-"""Bells for one lane at a time: workers that become free look into the lanes by themselves."""
+BELLS_MAX = 128
+"""Bells for one lane at a time."""
 LOOK_AHEAD = 32
 """Messages for which pods are started at one go, beside those that ring."""
 
@@ -32,7 +32,7 @@ SOON_S = 0.03
 
 
 class Ringer:
-    """Polls the three queue streams, each by the pool-manager whose turn it is."""
+    """Polls the three queue streams, by the pool-manager whose turn it is."""
 
     def __init__(self, world: World, queue: Queue, refill: asyncio.Event) -> None:
         """Ask for pods through `refill`."""
@@ -42,6 +42,7 @@ class Ringer:
         self._queue = queue
         self._refill = refill
         self._before: dict[tuple[str, str, int], int] = {}
+        self._passes = 0
 
     def heard_bell(self, pool: str, klass: str, shard: int, seq: int | None) -> None:
         """A message was stored in a lane; where the pool has no stock, it gets a pod."""
@@ -67,27 +68,53 @@ class Ringer:
                     )
             elif soon:
                 await asyncio.sleep(SOON_S)
-            for shard in range(SHARDS):
-                if not self._world.peers.is_first(f"ring/{shard}", now):
-                    continue
-                try:
-                    await self._ring_shard(shard, soon=soon)
-                except ServiceError as exc:
-                    log.debug("ring.failed", shard=shard, code=exc.code, error=str(exc))
+            if self._world.peers.is_first("ring", now):
+                await self._ring(await self._counts(), soon=soon)
 
-    async def _ring_shard(self, shard: int, *, soon: bool) -> None:
-        counts = await self._queue.counts(shard)
+    async def _counts(self) -> dict[int, dict[tuple[str, str], int]]:
+        """Return what waits, by shard and (pool, class); a shard that does not answer is left out."""
+        counts = {}
+        for shard in range(SHARDS):
+            try:
+                counts[shard] = await self._queue.counts(shard)
+            except ServiceError as exc:
+                log.debug("ring.failed", shard=shard, code=exc.code, error=str(exc))
+        return counts
+
+    async def _ring(self, counts: dict[int, dict[tuple[str, str], int]], *, soon: bool) -> None:
+        """Ring as often as a pool has warm workers, for its most urgent lanes first.
+
+        A worker answers the bell that it hears: with bells for every lane that holds messages, as many would go to
+        `batch` as to what is urgent. Once in `batch_first_every` passes `batch` comes first, so that it never starves.
+        """
+        self._passes += 1
         for pool, slots in self._world.pools.items():
-            for klass in CLASSES:
-                lane = (pool, klass, shard)
-                waiting = counts.get((pool, klass), 0)
-                if not (soon and slots.is_starved):
-                    # What is there for the first time is on its way to a worker that heard its bell.
-                    waiting, self._before[lane] = min(waiting, self._before.get(lane, 0)), waiting
-                for _ in range(min(waiting, slots.count["warm"], BELLS_MAX)):
-                    await self._queue.ring(pool, klass, shard)
-                if waiting and slots.on_demand and not soon:
-                    await self._start_for(slots, klass, shard, waiting)
+            bells = slots.count["warm"]
+            batch_first = self._passes % slots.spec.batch_first_every == 0
+            for klass in ("batch", *CLASSES[:-1]) if batch_first else CLASSES:
+                for shard, waiting in counts.items():
+                    due = self._due(
+                        (pool, klass, shard),
+                        waiting.get((pool, klass), 0),
+                        soon and slots.is_starved,
+                    )
+                    ringing = min(due, bells, BELLS_MAX)
+                    bells -= ringing
+                    try:
+                        for _ in range(ringing):
+                            await self._queue.ring(pool, klass, shard)
+                        if due and slots.on_demand and not soon:
+                            await self._start_for(slots, klass, shard, due)
+                    except ServiceError as exc:
+                        log.debug("ring.failed", shard=shard, code=exc.code, error=str(exc))
+
+    def _due(self, lane: tuple[str, str, int], waiting: int, now: bool) -> int:
+        """Return for how many messages of a lane to ring."""
+        if now:
+            return waiting
+        # What is there for the first time is on its way to a worker that heard its bell.
+        due, self._before[lane] = min(waiting, self._before.get(lane, 0)), waiting
+        return due
 
     async def _start_for(self, slots: Slots, klass: str, shard: int, waiting: int) -> None:
         """Ask for pods for the oldest messages of a lane, as far as none is on its way to them."""
