@@ -101,5 +101,7 @@ class Sandbox:
     """`loopback`: its own, or `none`: not even that."""
     enforced: tuple[str, ...]
     """Limits that the kernel holds."""
+    niceness: int
+    """Of its processes while a task runs; warming up is done in the background."""
     watch: tuple[str, ...]
     """Limits that the sidecar must measure, ending the pod past them: of memory, pids, disk."""

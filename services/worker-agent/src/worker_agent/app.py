@@ -94,12 +94,11 @@ class Worker:
                 beating.cancel()
 
     def _make_ready(self, delivery: Delivery) -> None:
-        """Fork the interpreter while the claim is on its way, for what looks like a `python` task.
+        """While the claim is on its way, make ready for what it will bring.
 
         The body is not parsed before the record exists: this looks for a word in it and is wrong at no harm.
         """
-        if b'"python"' in delivery.data:
-            self._sandbox.prepare()
+        self._sandbox.prepare(python=b'"python"' in delivery.data)
 
     async def _take_orders(self) -> None:
         """Hear orders, off the path to the first instruction of user code.

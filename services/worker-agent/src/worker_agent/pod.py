@@ -30,6 +30,8 @@ class SandboxFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Limits that the kernel holds."""
     watch: tuple[str, ...] = ()
     """Limits that nobody else holds: of `memory`, `pids`, `disk`."""
+    niceness: int = 0
+    """Of its processes while a task runs."""
     pid: int = 0
     """The runner's pid on the node."""
     memory_cgroup: str | None = None

@@ -169,8 +169,8 @@ class Sandbox(Protocol):
         """Whether the sandbox is gone."""
         ...
 
-    def prepare(self) -> None:
-        """Expect a `python` task soon: fork its interpreter ahead. Runs nothing of anybody's."""
+    def prepare(self, *, python: bool) -> None:
+        """Expect a task soon, perhaps of kind `python`. Runs nothing of anybody's."""
         ...
 
     async def run(self, order: RunOrder) -> RunEnd:

@@ -136,5 +136,6 @@ def _facts(path: Path, isolation: str, uid: int | None, bound: Bounds) -> Sandbo
         uid=uid,
         network="loopback" if rooted else "host" if isolation == "process" else "none",
         enforced=bound.enforced,
+        niceness=bound.niceness,
         watch=bound.watched,
     )

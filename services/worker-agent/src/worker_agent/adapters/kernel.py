@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from shared.pools import PodLimits
@@ -98,3 +99,15 @@ def passed_limit(facts: SandboxFacts, limits: PodLimits) -> str | None:
     if "disk" in watch and disk_mib(folders, limits.disk_mib) > limits.disk_mib:
         return f"disk_mib: more than {limits.disk_mib}"
     return None
+
+
+def come_to_foreground(runner_pid: int, niceness: int) -> None:
+    """Give this worker and its runner the priority of work that somebody waits for.
+
+    Pods are warmed in the background where that may be undone (as root); elsewhere nothing changes.
+    """
+    wanted = {os.getpid(): 0} | dict.fromkeys(process_tree(runner_pid), niceness)
+    for pid, level in wanted.items():
+        with suppress(OSError):
+            if pid > 0 and os.getpriority(os.PRIO_PROCESS, pid) > level:
+                os.setpriority(os.PRIO_PROCESS, pid, level)

@@ -58,9 +58,11 @@ class RunnerSandbox:
         """Return when the sandbox is gone."""
         await self._channel.wait_lost()
 
-    def prepare(self) -> None:
-        """Expect a `python` task soon: fork its interpreter ahead."""
-        self._channel.prepare_python()
+    def prepare(self, *, python: bool) -> None:
+        """Expect a task soon: come to the foreground; if it is a `python` task, fork its interpreter ahead."""
+        kernel.come_to_foreground(self._pod.sandbox.pid, self._pod.sandbox.niceness)
+        if python:
+            self._channel.prepare_python()
 
     async def run(self, order: RunOrder) -> RunEnd:
         """Do what a task asks, within its time and the sandbox's limits; return how it ended."""

@@ -203,3 +203,15 @@ class SeccompProgram:
 def malloc_trim() -> None:
     """Hand free heap memory back, so that children do not inherit it."""
     _malloc_trim(0)
+
+
+BACKGROUND_NICENESS = 10
+
+
+def work_in_background() -> None:
+    """Let what has to be done now come first: warming pods can wait, the warm ones are there for that.
+
+    Only as root: nobody else may give a warm pod its priority back when it is taken (its sidecar does).
+    """
+    if os.geteuid() == 0:
+        os.setpriority(os.PRIO_PROCESS, 0, BACKGROUND_NICENESS)

@@ -119,7 +119,9 @@ class Confinement:
         """
         harden.join_cgroups(cgroup_fds)
         if plan.niceness:
-            os.nice(plan.niceness)
+            os.setpriority(
+                os.PRIO_PROCESS, 0, max(plan.niceness, os.getpriority(os.PRIO_PROCESS, 0))
+            )
         if self._rooted:
             linux.unshare(_INNER_NAMESPACES)
             self._root.mount_pod(plan.pod, plan.tmp_mib)

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from local_node.adapters.confine import check, harden
+from local_node.adapters.confine import check, harden, linux
 from local_node.adapters.confine.sandbox import Confinement, Plan
 from local_node.adapters.zygote import protocol
 from local_node.adapters.zygote.server import Role
@@ -58,6 +58,7 @@ def prepare(config: protocol.Request) -> SandboxRole:
         ImportError: the module is not there.
         OSError: not permitted to build the root.
     """
+    linux.work_in_background()
     folders, own, read_only = config["path"], config["own_path"], config["read_only"]
     assert isinstance(folders, list), "a list expected"
     assert isinstance(own, list), "a list expected"

@@ -75,4 +75,5 @@ def prepare(config: protocol.Request) -> WorkerRole:
     preload = getattr(package, "preload", None)
     if preload is not None:
         preload()
+    linux.work_in_background()
     return WorkerRole(entry.run_forked)
