@@ -18,6 +18,7 @@ from worker_agent.pod import SandboxFacts
 INTERVAL_S = 0.2
 _COUNTED = ("RssAnon:", "RssShmem:")
 MIB = 1 << 20
+ENDING_NICENESS = 15
 WALK_ENTRIES_MAX = 200_000
 """Files looked at in one sum; a workspace with more counts as over its limit."""
 
@@ -106,8 +107,19 @@ def come_to_foreground(runner_pid: int, niceness: int) -> None:
 
     Pods are warmed in the background where that may be undone (as root); elsewhere nothing changes.
     """
+    if runner_pid <= 0:
+        return  # a rehearsal
     wanted = {os.getpid(): 0} | dict.fromkeys(process_tree(runner_pid), niceness)
     for pid, level in wanted.items():
         with suppress(OSError):
-            if pid > 0 and os.getpriority(os.PRIO_PROCESS, pid) > level:
+            if os.getpriority(os.PRIO_PROCESS, pid) > level:
                 os.setpriority(os.PRIO_PROCESS, pid, level)
+
+
+def go_to_background(runner_pid: int) -> None:
+    """Let the end of a pod, whose work is done, wait behind what somebody waits for."""
+    if runner_pid <= 0:
+        return  # a rehearsal: this process lives on
+    for pid in (os.getpid(), *process_tree(runner_pid)):
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, pid, ENDING_NICENESS)

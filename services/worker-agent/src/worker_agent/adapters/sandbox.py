@@ -116,6 +116,7 @@ class RunnerSandbox:
 
     async def close(self) -> None:
         """End the sandbox."""
+        kernel.go_to_background(self._pod.sandbox.pid)
         await self._channel.close()
 
     def kill(self) -> None:
