@@ -71,6 +71,8 @@ class Channel:
 
     def read_now(self) -> None:
         """Takes in what has arrived."""
+        if not self.open:  # its number may be another file's by now
+            return
         try:
             data = os.read(self.fd, _READ_BYTES)
         except BlockingIOError:

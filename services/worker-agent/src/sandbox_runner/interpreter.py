@@ -22,6 +22,7 @@ from sandbox_runner.poller import Poller
 
 _FRAME_BYTES_MAX = 64
 _CRASHED = 70
+_RESTING, _GIVEN, _BEGUN = range(3)
 _TO_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _FIRST = "no interpreter was running in this sandbox yet"
 
@@ -57,7 +58,7 @@ class Interpreter:
         self._birthplace = birthplace
         self._control: Channel | None = None
         self._outputs: tuple[int, int] | None = None
-        self._running = False
+        self._stage = _RESTING
         self._why_fresh = _FIRST
         self._fresh: str | None = None
 
@@ -89,7 +90,7 @@ class Interpreter:
         """
         self.prepare(ahead=False)
         fresh, self._fresh = self._fresh, None
-        self._running = True
+        self._stage = _GIVEN
         if self._control is not None:
             self._control.send(protocol.RUN, payload)
         return fresh
@@ -114,7 +115,7 @@ class Interpreter:
             self._control.close()
             self._control = None
         outputs, self._outputs = self._outputs, None
-        self._running = False
+        self._stage = _RESTING
         return outputs
 
     def _fork(self, ahead: bool) -> None:
@@ -155,11 +156,12 @@ class Interpreter:
         try:
             if kind == notebook.PIPES and self._outputs is None:
                 self._open_outputs(*struct.unpack(">II", payload))
-            elif kind == notebook.BEGUN and self._running and self._outputs is not None:
+            elif kind == notebook.BEGUN and self._stage == _GIVEN and self._outputs is not None:
+                self._stage = _BEGUN
                 outputs, self._outputs = self._outputs, None
                 self._hooks.started(struct.unpack(">Q", payload)[0], outputs)
-            elif kind == notebook.ENDED and self._running and self._outputs is None:
-                self._running = False
+            elif kind == notebook.ENDED and self._stage == _BEGUN:
+                self._stage = _RESTING
                 self._hooks.finished(struct.unpack(">B", payload)[0])
             else:
                 self._kill()
@@ -181,8 +183,8 @@ class Interpreter:
             self._control.send(notebook.GO)
 
     def _on_lost(self, _why: str) -> None:
-        """User code has closed the socket: the child ends by itself when the task does; at rest it's of no use any more."""
-        if not self._running:
+        """User code has closed the socket: the child ends by itself when its task does; without one it's of no use."""
+        if self._stage != _BEGUN:
             self._kill()
 
     def _kill(self) -> None:

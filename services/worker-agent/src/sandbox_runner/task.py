@@ -68,6 +68,7 @@ class Tasks:
         self._pump = Pump(poller, channel, self._drains)
         self._group: int | None = None
         self._asked_ns = 0
+        self._spare_order: bytes | None = None
 
     def run(self, request: dict[str, Any], payload: bytes) -> None:
         """Starts a task; its end comes by `step`.
@@ -105,6 +106,7 @@ class Tasks:
         """Sends a signal to the task's process group; to a task that is over, nothing."""
         if self._exit is None or self._exit.known or self._exit.task != task or self._group is None:
             return
+        self._spare_order = None  # whoever wants it to end does not want it begun anew
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._group, number)
 
@@ -162,6 +164,10 @@ class Tasks:
             os.close(self._workspace.open_directory(cwd))
         if not isinstance(request["code"], str):
             raise TypeError("code")
+        self._spare_order = payload
+        self._give(payload)
+
+    def _give(self, payload: bytes) -> None:
         fresh = self._interpreter.run(payload)
         self._group = self._interpreter.pid
         assert self._exit is not None
@@ -207,7 +213,14 @@ class Tasks:
             os.close(fd)
         if running is None:
             return
-        if not running.started:
+        if not running.started and self._spare_order is not None:
+            # An earlier task's doing; nothing of this one has run: it gets a fresh interpreter, once.
+            payload, self._spare_order = self._spare_order, None
+            try:
+                self._give(payload)
+            except StartError as error:
+                self._failed(error.code, error.message)
+        elif not running.started:
             self._failed("exec_interpreter_lost", f"the interpreter {how} before it could begin")
         else:
             running.exit_code, running.signal = exit_code, number
