@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import secrets
 import signal
 import time
 from collections.abc import AsyncIterator
@@ -26,9 +28,11 @@ from shared.record import Record
 PAUSED_S = 20.0
 TASK_S = 9.0
 """Longer than T_fence, so that the first attempt still runs when its worker is given up."""
+MARK = f"300.{secrets.randbelow(10**9):09}"
+"""Of this run's user processes: their arguments, since nobody but their user may read their environment everywhere."""
 CODE = f"""
 import subprocess, time
-subprocess.Popen(["sleep", "300"])  # what the zombie's user code leaves behind
+subprocess.Popen(["sleep", "{MARK}"])  # what the zombie's user code leaves behind
 print("begun", flush=True)
 time.sleep({TASK_S})
 open("effect.txt", "a").write("once\\n")
@@ -51,18 +55,14 @@ async def truth(embedded: Folder, client: Client) -> AsyncIterator[Bus]:
     await bus.close()
 
 
-def user_processes(task: str) -> set[int]:
-    """Return the processes of a task's user code: their environment names it."""
-    mark = f"AGENT_SANDBOX_TASK={task}".encode()
+def user_processes() -> set[int]:
+    """Return the processes that this run's user code left behind, whichever user they have."""
     found = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            try:
-                environment = (entry / "environ").read_bytes()
-            except OSError:
-                continue  # gone, or nobody's business
-            if mark in environment.split(b"\0"):
-                found.add(int(entry.name))
+            with contextlib.suppress(OSError):  # gone
+                if (entry / "cmdline").read_bytes().split(b"\0")[:2] == [b"sleep", MARK.encode()]:
+                    found.add(int(entry.name))
     return found
 
 
@@ -103,25 +103,23 @@ async def test_a_paused_zombie_is_replaced_and_can_write_nothing(
         subjects.done("default", task.session_id),
         lambda message: results.append(messages.decode(message.data, TaskResult)),
     )
-    await until("the first attempt runs", lambda: len(user_processes(task.task_id)) >= 1, 10)
+    await until("the first attempt runs", lambda: len(user_processes()) >= 1, 10)
     mine = [record for _, record in history if record.session == task.session_id]
     zombie = mine[0].owner
     assert zombie is not None
     stopped = paused(embedded, zombie)
     stopped_at = time.monotonic()
-    left_behind = user_processes(task.task_id)
+    left_behind = user_processes()
 
     result = await task.result(wait_s=PAUSED_S)
     assert time.monotonic() - stopped_at < PAUSED_S
     # The length of the pause is the fault itself.
     await asyncio.sleep(max(0.0, stopped_at + PAUSED_S - time.monotonic()))
-    assert user_processes(task.task_id) & left_behind, (
-        "the zombie's user code should still be there"
-    )
+    assert user_processes() & left_behind, "the zombie's user code should still be there"
     stored = history[-1][0]
     stopped.send(signal.SIGCONT)
 
-    await until("its user code is gone", lambda: not user_processes(task.task_id), 10)
+    await until("its user code is gone", lambda: not user_processes(), 10)
     await until("its process is gone", lambda: not Path(f"/proc/{stopped.pid}").exists(), 10)
     mine = [record for _, record in history if record.session == task.session_id]
     assert [(r.state, r.owner == zombie, r.epoch) for r in mine] == [
