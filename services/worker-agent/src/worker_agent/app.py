@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable
 
 from shared import logs, messages, subjects
-from shared.bus import Bus, BusOptions, Message, Subscription
-from shared.errors import InvalidMessage, OutcomeUnknown, StaleEpoch
+from shared.bus import Bus, BusOptions, Handler, Message
+from shared.errors import InvalidMessage, OutcomeUnknown, ServiceError, StaleEpoch
 from shared.messages import CancelAnswer, CancelOrder, WorkerBeat, WorkerState
 from shared.service import Stop
 from worker_agent.adapters.contact import BusContact
@@ -29,6 +29,7 @@ CANCEL_S = 10.0
 """Longest wait for the commit of a cancelled task before the asker is told to ask again."""
 PING_WARM_S = 10.0
 """Idle, a worker costs next to nothing; a lost server shows at the next bell or beat."""
+SUBSCRIBE_RETRY_S = 0.25
 CONTROL_AFTER_S = 0.1
 """A bound worker takes orders (cancel) after so long."""
 CONTACT_EVERY_S = 1.0
@@ -106,7 +107,7 @@ class Worker:
         Most one-shots are over before they could be cancelled: whoever asks sooner asks again by himself.
         """
         await asyncio.sleep(CONTROL_AFTER_S)
-        await self._bus.subscribe(subjects.control(self._pod.spec.pod), self._on_control)
+        await self._patiently_hear(subjects.control(self._pod.spec.pod), self._on_control)
 
     async def _check_fence(self) -> None:
         if self._held is not None:
@@ -128,9 +129,20 @@ class Worker:
             isolation=self._pod.sandbox.isolation,
         )
 
-    async def _hear_wakes(self, held: Held) -> Subscription:
+    async def _hear_wakes(self, held: Held) -> None:
         subject = subjects.wake(held.record.tenant, held.record.session)
-        return await self._bus.subscribe(subject, lambda _: self._holder.wake.set())
+        await self._patiently_hear(subject, lambda _: self._holder.wake.set())
+
+    async def _patiently_hear(self, subject: str, handler: Handler) -> None:
+        """Subscribe, however long the servers take: the fence ends a worker that has no contact for too long."""
+        while True:
+            try:
+                await self._bus.subscribe(subject, handler)
+            except ServiceError as exc:
+                log.info("subject.not_heard_yet", subject=subject, error=exc.code)
+                await asyncio.sleep(SUBSCRIBE_RETRY_S)
+            else:
+                return
 
     async def _on_control(self, message: Message) -> None:
         try:

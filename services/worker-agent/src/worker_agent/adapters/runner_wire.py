@@ -120,6 +120,7 @@ class Wire(asyncio.Protocol):
                 await self._ended.wait()
         except TimeoutError:  # BYE did not fit: the sandbox takes nothing any more
             self._transport.abort()
+            await self._ended.wait()  # in the loop's next round, whatever the sandbox does
 
 
 class Flow:

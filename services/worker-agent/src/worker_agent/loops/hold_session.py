@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from shared import logs, transitions
 from shared.errors import Conflict, OutcomeUnknown, StaleEpoch, Unavailable
-from shared.record import Record, is_mine
+from shared.record import Hold, Record, is_mine
 from shared.service import Stop
 from worker_agent.loops.commit import Committer
 from worker_agent.loops.run_task import TaskRunner, Work
@@ -120,21 +120,28 @@ class SessionHolder:
         await self._committer.write(held, released)
         if self._runner.sandbox_lost:
             return True  # a pool-manager finds whatever came in meanwhile
-        entry = await self._truth.next_entry(held.record, seen)
-        if entry is None:
-            return True
-        back = transitions.take_back(held.record, before)
+        # From here on the session is nobody's. Whatever fails below, the sweeper sees its inbox, and whoever owns it
+        # without naming it in a heartbeat is revoked.
         try:
-            held.seq = await self._truth.write(back, held.seq)
-        except Conflict:
-            return True  # somebody else woke it
+            entry = await self._truth.next_entry(held.record, seen)
+            if entry is None:
+                return True
+            back = transitions.take_back(held.record, before)
+            held.seq = await self._take_back(back, held.seq, hold)
+        except (Conflict, Unavailable, OutcomeUnknown) as exc:
+            log.info("session.left", session_id=before.session, error=exc.code)
+            return True
+        held.record = back
+        return False
+
+    async def _take_back(self, back: Record, seq: int, hold: Hold) -> int:
+        try:
+            return await self._truth.write(back, seq)
         except OutcomeUnknown:
             found = await self._truth.read(back.tenant, back.session, back.pool)
             if found is None or not is_mine(found[0], hold):
-                return True
-            held.seq = found[1]
-        held.record = back
-        return False
+                raise
+            return found[1]
 
     async def _patiently_payload(self, record: Record) -> bytes:
         while True:

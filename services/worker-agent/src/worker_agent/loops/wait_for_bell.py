@@ -62,7 +62,7 @@ class BellWaiter:
         stopping = asyncio.ensure_future(stop.wait())
         try:
             while not stop.is_set:
-                await self._join()
+                await self._join(stop)
                 bell = asyncio.ensure_future(self._bells.get())
                 await asyncio.wait({bell, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 if not bell.done():
@@ -81,11 +81,19 @@ class BellWaiter:
         assert self._leaving is not None, "just started"
         await self._leaving
 
-    async def _join(self) -> None:
+    async def _join(self, stop: Stop) -> None:
+        """Join the group of idle workers, however long the servers take."""
         if self._leaving is not None:
             await self._leaving
             self._leaving = None
-        await self._queue.listen(self._heard)
+        while not stop.is_set:
+            try:
+                await self._queue.listen(self._heard)
+            except ServiceError as exc:
+                log.info("bells.not_heard_yet", error=exc.code)
+                await stop.wait(LANE_RETRY_S * (1 + random.random()))
+            else:
+                return
 
     def _start_leaving(self) -> None:
         self._leaving = asyncio.create_task(self._leave(), name="leave-idle-group")
