@@ -203,3 +203,16 @@ async def test_a_task_that_is_stopped_before_it_begins_is_not_begun_anew(runner:
 
     assert outcome.exit.exit_code is None
     assert (await runner.python("'next'")).stdout == b"'next'\n"
+
+
+async def test_an_interrupt_that_comes_before_the_task_begins_interrupts_it_then(
+    runner: Any,
+) -> None:
+    """The polite way does not get lost while the interpreter is being forked."""
+    running = asyncio.create_task(runner.python("import time; time.sleep(60)"))
+    await asyncio.sleep(0)
+    runner.channel.stop(20)
+    outcome = await running
+
+    assert (outcome.exit.exit_code, outcome.exit.signal) == (1, None)
+    assert outcome.stderr.endswith(b"KeyboardInterrupt\n")

@@ -143,8 +143,8 @@ class Interpreter:
             fds = notebook.take_over(control)
             # From here on it is a user's process: there is nothing of the runner's to protect.
             kernel.set_dumpable(True)
-            signal.pthread_sigmask(signal.SIG_SETMASK, ())
             interpreter = notebook.Notebook(fds, self._workspace)
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
             if ahead:
                 interpreter.warm_up()
             code = interpreter.serve()

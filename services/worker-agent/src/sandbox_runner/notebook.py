@@ -4,9 +4,7 @@ Like a notebook: the last expression's value is shown, an error ends the task bu
 does to this process it does to itself; the runner learns of its death from the kernel.
 """
 
-import _ast
 import fcntl
-import io
 import json
 import os
 import signal
@@ -14,9 +12,9 @@ import struct
 import sys
 import time
 from types import CodeType, FrameType, ModuleType, TracebackType
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
-from sandbox_runner import kernel, protocol
+from sandbox_runner import cells, kernel, protocol
 from sandbox_runner.command import default_env
 
 PIPES = 1
@@ -103,7 +101,7 @@ class Notebook:
 
     def warm_up(self) -> None:
         """Writes to the pages now that every task writes to: they are the runner's until then, and copying takes time."""
-        _compile("warm = [1]\nwarm", "<warm-up>")
+        cells.compile_cell("warm = [1]\nwarm", "<warm-up>")
         json.loads('{"code": "", "env": {}}')
 
     def serve(self) -> int:
@@ -177,9 +175,9 @@ class Notebook:
         return True
 
     def _open_streams(self) -> None:
-        sys.stdin = sys.__stdin__ = _open_stream(0, "r")  # type: ignore[misc, assignment]  # replaced on purpose
-        sys.stdout = sys.__stdout__ = _open_stream(1, "w")  # type: ignore[misc, assignment]  # as above
-        sys.stderr = sys.__stderr__ = _open_stream(2, "w")  # type: ignore[misc, assignment]  # as above
+        sys.stdin = sys.__stdin__ = cells.open_stream(0, "r")  # type: ignore[misc, assignment]  # replaced on purpose
+        sys.stdout = sys.__stdout__ = cells.open_stream(1, "w")  # type: ignore[misc, assignment]  # as above
+        sys.stderr = sys.__stderr__ = cells.open_stream(2, "w")  # type: ignore[misc, assignment]  # as above
         self._streams = (sys.stdout, sys.stderr)
 
     def _flush(self) -> None:
@@ -214,19 +212,26 @@ class Notebook:
         units: list[CodeType] = []
         failure: BaseException | None = None
         try:
-            units = _compile(order.code, name)
+            units = cells.compile_cell(order.code, name)
             if order.cwd is not None:
                 os.chdir(f"{self._workspace}/{order.cwd}")
         except Exception as error:  # noqa: BLE001 - SyntaxError, ValueError, RecursionError…: shown as the user's
             failure = error.with_traceback(None)
-        self._tell(BEGUN, struct.pack(">Q", time.time_ns()))
         if failure is None:
             failure = self._execute(units)
+        else:
+            self._begin()
         return 0 if failure is None else self._show(failure)
 
+    def _begin(self) -> None:
+        self._tell(BEGUN, struct.pack(">Q", time.time_ns()))
+
     def _execute(self, units: list[CodeType]) -> BaseException | None:
-        signal.signal(signal.SIGINT, self._interrupt)
+        signal.signal(
+            signal.SIGINT, self._interrupt
+        )  # first: the runner holds interrupts back until we have begun
         try:
+            self._begin()
             for unit in units:
                 exec(unit, self._main.__dict__)  # noqa: S102 - running the user's code is the point
         except BaseException as error:  # noqa: BLE001 - SystemExit and KeyboardInterrupt are a task's end, not ours
@@ -265,16 +270,6 @@ class Notebook:
             del self._sources[next(iter(self._sources))]
 
 
-def _compile(code: str, name: str) -> list[CodeType]:
-    """Compiles what comes before the last expression, and that one so that its value is shown (not after a `;`)."""
-    tree: Any = compile(code, name, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
-    if not tree.body or not isinstance(tree.body[-1], _ast.Expr) or code.rstrip().endswith(";"):
-        return [compile(tree, name, "exec", dont_inherit=True)]
-    last = _ast.Interactive([tree.body.pop()])
-    units = [compile(tree, name, "exec", dont_inherit=True)] if tree.body else []
-    return [*units, compile(last, name, "single", dont_inherit=True)]
-
-
 def _users_part(trace: TracebackType | None) -> TracebackType | None:
     """Cuts our own frames off the outer end."""
     while trace is not None and trace.tb_frame.f_code.co_filename in _OUR_FILES:
@@ -291,9 +286,3 @@ def _print_error(text: str) -> None:
 
 def _not_now(_number: int, _frame: FrameType | None) -> None:
     """An interrupt outside of user code is for nobody."""
-
-
-def _open_stream(fd: int, mode: str) -> TextIO:
-    raw = io.FileIO(fd, mode, closefd=False)
-    buffered: Any = io.BufferedReader(raw) if mode == "r" else io.BufferedWriter(raw)
-    return io.TextIOWrapper(buffered, "utf-8", "backslashreplace", line_buffering=mode == "w")

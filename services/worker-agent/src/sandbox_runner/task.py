@@ -69,6 +69,7 @@ class Tasks:
         self._group: int | None = None
         self._asked_ns = 0
         self._spare_order: bytes | None = None
+        self._early_signal = 0
 
     def run(self, request: dict[str, Any], payload: bytes) -> None:
         """Starts a task; its end comes by `step`.
@@ -85,6 +86,7 @@ class Tasks:
         self._exit = Exit(str(request["task"]))
         self._pump = Pump(self._poller, self._channel, self._drains)
         self._asked_ns = time.time_ns()
+        self._early_signal = 0
         try:
             if request["kind"] == "python":
                 self._run_python(request, payload)
@@ -107,8 +109,10 @@ class Tasks:
         if self._exit is None or self._exit.known or self._exit.task != task or self._group is None:
             return
         self._spare_order = None  # whoever wants it to end does not want it begun anew
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._group, number)
+        if self._exit.started or number == signal.SIGKILL:
+            self._deliver(self._group, number)
+        else:
+            self._early_signal = number  # an interpreter that has not come to the user's code yet
 
     def acknowledge(self, count: int) -> None:
         """Takes note that the sidecar has used `count` bytes of output.
@@ -188,10 +192,19 @@ class Tasks:
         self._exit.known = True
         self._pump.settle()
 
+    def _deliver(self, group: int, number: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            try:
+                os.killpg(group, number)
+            except ProcessLookupError:  # forked a moment ago: not in a group of its own yet
+                os.kill(group, number)
+
     def _interpreter_started(self, at_ns: int, outputs: tuple[int, int]) -> None:
         # The child's word, bounded by what can be: user code of an earlier task may have tampered with it.
         self._started(min(max(at_ns, self._asked_ns), time.time_ns()))
         self._pump.attach(*outputs)
+        if self._early_signal and self._group is not None:
+            self._deliver(self._group, self._early_signal)
 
     def _interpreter_finished(self, exit_code: int) -> None:
         assert self._exit is not None
