@@ -112,6 +112,10 @@ class Queue(Protocol):
         """Return how many messages each (pool, class) has in this shard, those in workers' hands included."""
         ...
 
+    async def undelivered(self, shard: int, pool: str, klass: str) -> int:
+        """Return how many messages of a lane nobody has been handed yet."""
+        ...
+
     async def next_message(
         self, shard: int, pool: str, klass: str, after_seq: int
     ) -> LaneMessage | None:

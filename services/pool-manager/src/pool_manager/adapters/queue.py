@@ -61,6 +61,11 @@ class StreamQueue:
             counts[pool, klass] = counts.get((pool, klass), 0) + int(count)
         return counts
 
+    async def undelivered(self, shard: int, pool: str, klass: str) -> int:
+        """Return how many messages of a lane nobody has been handed yet."""
+        stream, consumer = subjects.queue_stream(shard), subjects.consumer(pool, klass)
+        return int((await self._bus.js_api(f"CONSUMER.INFO.{stream}.{consumer}"))["num_pending"])
+
     async def next_message(
         self, shard: int, pool: str, klass: str, after_seq: int
     ) -> LaneMessage | None:

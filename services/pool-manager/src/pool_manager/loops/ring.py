@@ -23,6 +23,8 @@ log = logs.get(__name__)
 EVERY_S = 0.5
 BELLS_MAX = 128
 """Bells for one lane at a time."""
+IN_HAND_BELLS = 4
+"""Bells for what was handed to workers and is still there."""
 LOOK_AHEAD = 32
 """Messages for which pods are started at one go, beside those that ring."""
 
@@ -93,20 +95,28 @@ class Ringer:
             batch_first = self._passes % slots.spec.batch_first_every == 0
             for klass in ("batch", *CLASSES[:-1]) if batch_first else CLASSES:
                 for shard, waiting in counts.items():
-                    due = self._due(
-                        (pool, klass, shard),
-                        waiting.get((pool, klass), 0),
-                        soon and slots.is_starved,
-                    )
-                    ringing = min(due, bells, BELLS_MAX)
-                    bells -= ringing
+                    lane = (pool, klass, shard)
+                    due = self._due(lane, waiting.get((pool, klass), 0), soon and slots.is_starved)
                     try:
-                        for _ in range(ringing):
-                            await self._queue.ring(pool, klass, shard)
+                        if due:
+                            bells -= await self._ring_lane(lane, min(due, bells))
                         if due and slots.on_demand and not soon:
                             await self._start_for(slots, klass, shard, due)
                     except ServiceError as exc:
                         log.debug("ring.failed", shard=shard, code=exc.code, error=str(exc))
+
+    async def _ring_lane(self, lane: tuple[str, str, int], bells_max: int) -> int:
+        """Ring for a lane at most so often; return how often.
+
+        Most of what is still there in a burst is in workers' hands: a bell for it wakes one for nothing. Some of it may
+        have been given back, or its worker may have died: a few bells find out.
+        """
+        pool, klass, shard = lane
+        fresh = await self._queue.undelivered(shard, pool, klass)
+        bells = min(bells_max, fresh + IN_HAND_BELLS, BELLS_MAX)
+        for _ in range(bells):
+            await self._queue.ring(pool, klass, shard)
+        return bells
 
     def _due(self, lane: tuple[str, str, int], waiting: int, now: bool) -> int:
         """Return for how many messages of a lane to ring."""
