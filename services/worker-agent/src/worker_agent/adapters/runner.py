@@ -96,6 +96,8 @@ class RunnerChannel:
         self._hello: asyncio.Future[Hello] = asyncio.get_running_loop().create_future()
         self._lost: asyncio.Future[RunnerLost] = asyncio.get_running_loop().create_future()
         self._running: _Running | None = None
+        self._thawed = asyncio.Event()
+        self._thawed.set()
         self.files = RunnerFiles(self._wire, limits)
 
     @classmethod
@@ -133,10 +135,16 @@ class RunnerChannel:
         """Wait until the channel ends, for whatever reason; return the reason. For one supervisor to sit on."""
         return await asyncio.shield(self._lost)
 
+    async def ready(self) -> None:
+        """Wait until the runner takes a task: the one before is gone, and nothing is frozen."""
+        if self._running is not None:  # a cancelled run's; its own timer bounds this wait
+            await self._running.flow.ended.wait()
+        await self._thawed.wait()
+
     async def run(self, run: Run, watch: Watch) -> Exit:
         """Run a task to its end. There is no time limit here: the caller bounds it by `stop`.
 
-        Cancelling the call kills the task; the next `run` waits until it is gone.
+        Cancelling the call kills the task; the next `run` waits until it is gone. While frozen it waits for `thaw`.
 
         Args:
             run: what to do.
@@ -149,8 +157,7 @@ class RunnerChannel:
             RunnerLost: the sandbox ended, froze up or misbehaved: the task may have happened in part.
             ValueError: the task does not fit into one frame.
         """
-        if self._running is not None:  # a cancelled run's; its own timer bounds this wait
-            await self._running.flow.ended.wait()
+        await self.ready()
         frame = messages.encode(protocol.RUN, run)
         flow = Flow(f"task {run.task}", self._acknowledge)
         running = _Running(run.task, flow)
@@ -196,11 +203,12 @@ class RunnerChannel:
             self._wire.send(messages.encode(protocol.SIGNAL, request))
 
     async def freeze(self) -> None:
-        """Stop every user process; files can still be read and written. No `run` until `thaw`.
+        """Stop every user process; files can still be read and written. A `run` waits until `thaw`.
 
         Raises:
             RunnerLost: no answer.
         """
+        self._thawed.clear()
         await self.files.request(protocol.FREEZE)
 
     async def thaw(self) -> None:
@@ -210,6 +218,7 @@ class RunnerChannel:
             RunnerLost: no answer.
         """
         await self.files.request(protocol.THAW)
+        self._thawed.set()
 
     async def close(self) -> None:
         """End the sandbox: the runner kills everything and exits. Returns within a second."""
@@ -247,6 +256,7 @@ class RunnerChannel:
         if self._running is not None:
             self._running.disarm()
             self._running.flow.fail(failure)
+        self._thawed.set()  # whoever waits finds out
         self.files.fail(failure)
 
     def _on_frame(self, kind: int, payload: bytes) -> None:

@@ -72,7 +72,10 @@ class RunnerSandbox:
         watching = asyncio.ensure_future(self._watch(order))
         self._doing = asyncio.ensure_future(self._do(order))
         try:
-            await asyncio.wait({self._doing})
+            await asyncio.wait({self._doing, watching}, return_when=asyncio.FIRST_COMPLETED)
+            if not self._doing.done():
+                watching.result()  # if it failed, nothing would end this run: better the whole worker
+                await asyncio.wait({self._doing})
             end = self._doing.result()
         finally:
             watching.cancel()
@@ -141,6 +144,9 @@ class RunnerSandbox:
     async def _act(self, order: RunOrder) -> RunEnd:
         match order.task:
             case task.Command() | task.Python():
+                await self._channel.ready()
+                if self._stopped != _NOT_STOPPED:
+                    return RunEnd()  # while its files were written, or while the sandbox was frozen
                 return _run_end(await self._channel.run(_run(order), self._told(order)))
             case task.ReadFile(path=path, offset=offset, limit=limit):
                 pieces: list[bytes] = []

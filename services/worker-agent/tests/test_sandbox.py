@@ -1,0 +1,121 @@
+"""The sandbox port over a real runner: what ends a run, whenever it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from shared import task
+from shared.identity import make_key
+from shared.messages import Credential, PodSpec
+from shared.pools import PodLimits
+from worker_agent.adapters import kernel
+from worker_agent.adapters.sandbox import RunnerSandbox
+from worker_agent.core.results import RunEnd
+from worker_agent.pod import Pod, read_pod
+from worker_agent.ports import RunOrder
+
+WAIT_S = 10.0
+
+
+def make_pod(folder: Path, *watch: str) -> Pod:
+    """Return a pod whose limits are watched as named."""
+    spec = PodSpec(
+        pod="p-0-1",
+        pool="p",
+        node="n",
+        isolation="process",
+        limits=PodLimits(),
+        credential=Credential(jwt="a.b.c", seed=make_key("user").seed),
+        servers=(),
+        settings={},
+    )
+    sandbox = {"isolation": "process", "workspace": str(folder), "watch": watch}
+    return read_pod({**msgspec.to_builtins(spec), "sandbox": sandbox}, str(folder), 0, None)
+
+
+def make_order(
+    line: str, *, timeout_s: float = 60.0, files: dict[str, str] | None = None
+) -> RunOrder:
+    """Return the order to run a line of shell."""
+
+    async def on_started(_at_ms: float) -> None: ...
+
+    async def on_output(_stream: str, _data: bytes) -> None: ...
+
+    inputs = tuple(task.InputFile(path=name, text=text) for name, text in (files or {}).items())
+    return RunOrder(
+        task=task.Command(shell=line, files=inputs),
+        env={"AGENT_SANDBOX_TASK": "t"},
+        timeout_s=timeout_s,
+        deadline_left_s=60.0,
+        on_started=on_started,
+        on_output=on_output,
+    )
+
+
+async def run(sandbox: RunnerSandbox, order: RunOrder) -> RunEnd:
+    """Run it within the test's own bound."""
+    async with asyncio.timeout(WAIT_S):
+        return await sandbox.run(order)
+
+
+async def test_a_task_that_comes_while_frozen_waits_for_the_thaw(runner: Any) -> None:
+    """Contact is back for whoever runs tasks a moment before the fence has thawed: that costs no workspace."""
+    sandbox = RunnerSandbox(runner.channel, make_pod(runner.workspace))
+    await sandbox.freeze()
+    running = asyncio.create_task(run(sandbox, make_order("echo done > mark")))
+    await asyncio.sleep(0.3)
+
+    assert not (runner.workspace / "mark").exists()
+
+    await sandbox.thaw()
+    end = await running
+    assert (end.exit_code, end.lost) == (0, False)
+    assert (runner.workspace / "mark").exists()
+
+
+async def test_a_time_limit_that_passes_while_frozen_is_not_forgotten(runner: Any) -> None:
+    """What was stopped before it began never begins."""
+    sandbox = RunnerSandbox(runner.channel, make_pod(runner.workspace))
+    await sandbox.freeze()
+    running = asyncio.create_task(run(sandbox, make_order("touch mark; sleep 60", timeout_s=0.1)))
+    await asyncio.sleep(0.3)
+    await sandbox.thaw()
+
+    assert (await running).stopped == "timeout"
+    assert not (runner.workspace / "mark").exists()
+
+
+async def test_a_cancel_while_input_files_are_written_ends_the_task(
+    runner: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no process yet that a signal could end, and there will be none."""
+    sandbox = RunnerSandbox(runner.channel, make_pod(runner.workspace))
+    write = runner.channel.files.write
+
+    async def write_slowly(*args: Any, **named: Any) -> None:
+        await sandbox.stop("cancel")
+        await write(*args, **named)
+
+    monkeypatch.setattr(runner.channel.files, "write", write_slowly)
+    end = await run(sandbox, make_order("touch mark; sleep 60", files={"in": "x"}))
+
+    assert end.stopped == "cancel"
+    assert not (runner.workspace / "mark").exists()
+
+
+async def test_a_run_that_nobody_watches_any_more_fails(
+    runner: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its watch no time limit would hold: that is no state to go on in."""
+    monkeypatch.setattr(kernel, "INTERVAL_S", 0.05)
+    monkeypatch.setattr(kernel, "passed_limit", lambda *_: 1 / 0)
+    sandbox = RunnerSandbox(runner.channel, make_pod(runner.workspace, "pids"))
+
+    with pytest.raises(ZeroDivisionError):
+        await run(sandbox, make_order("sleep 60"))
