@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -40,6 +41,7 @@ class Kit:
         self.workspace = workspace
         self.socket = ours
         self.channel: RunnerChannel
+        self.as_pid_1 = "unshare" in str(process.args)
         self._tasks = 0
 
     async def connect(self) -> Kit:
@@ -98,7 +100,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     yield start_one
     for kit in kits:
         kit.socket.close()
-        kit.process.kill()
+        kit.process.send_signal(signal.SIGKILL if kit.as_pid_1 else signal.SIGTERM)
         kit.process.wait(10)
 
 

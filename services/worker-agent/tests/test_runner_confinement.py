@@ -23,6 +23,10 @@ async def growth(paths: list[Path]) -> list[int]:
     return [path.stat().st_size - size for path, size in zip(paths, before, strict=True)]
 
 
+MARK = 100_000 + os.getpid()
+"""Makes our sleepers differ from those of another test run on this machine."""
+
+
 def pids_of(*arguments: str) -> list[int]:
     """Ask pgrep."""
     found = subprocess.run(["pgrep", *arguments], capture_output=True, check=False, timeout=10)
@@ -67,13 +71,14 @@ async def test_no_signal_of_the_interpreters_own_harms_the_runner(
 
 async def test_tasks_can_end_what_earlier_ones_have_started(any_runner: Any) -> None:
     """All user processes of a session are within each other's reach, whoever started them."""
-    server = int((await any_runner.shell("sleep 4712 & echo $!")).stdout)
+    sleep = f"sleep {MARK}2"
+    server = int((await any_runner.shell(f"{sleep} & echo $!")).stdout)
     killed = await any_runner.shell(f"kill {server} && echo killed")
-    await any_runner.python("import os, subprocess; child = subprocess.Popen(['sleep', '4712'])")
-    other = int((await any_runner.shell("pgrep -f '^sleep 4712'")).stdout)
+    await any_runner.python(f"import os, subprocess; child = subprocess.Popen({sleep.split()})")
+    other = int((await any_runner.shell(f"pgrep -f '^{sleep}$'")).stdout)
     by_shell = await any_runner.shell(f"kill {other} && echo killed")
     outcome = await any_runner.python("child.wait()")
-    last = int((await any_runner.shell("sleep 4712 & echo $!")).stdout)
+    last = int((await any_runner.shell(f"{sleep} & echo $!")).stdout)
     by_python = await any_runner.python(f"os.kill({last}, 9); 'killed'")
 
     assert [killed.stdout, by_shell.stdout, by_python.stdout] == [b"killed\n"] * 2 + [b"'killed'\n"]
@@ -132,25 +137,23 @@ async def test_a_frozen_task_can_be_killed(any_runner: Any) -> None:
 @pytest.mark.parametrize("way", ["BYE", "the channel closes", "SIGTERM"])
 async def test_the_end_of_the_runner_is_the_end_of_all_below_it(any_runner: Any, way: str) -> None:
     """However it ends; also for processes in sessions of their own, and stopped ones."""
-    await any_runner.shell(
-        "setsid sleep 4711 & (sleep 4711 &) ; sleep 4711 & sleep 0.1; kill -STOP $!"
-    )
-    await any_runner.python("import subprocess; p = subprocess.Popen(['sleep', '4711'])")
-    pids = pids_of("-f", "^sleep 4711$")
+    sleep = f"sleep {MARK}1"
+    await any_runner.shell(f"setsid {sleep} & ({sleep} &) ; {sleep} & sleep 0.1; kill -STOP $!")
+    await any_runner.python(f"import subprocess; p = subprocess.Popen({sleep.split()})")
+    pids = pids_of("-f", f"^{sleep}$")
     assert len(pids) == 4
 
     if way == "BYE":
         await any_runner.channel.close()
     elif way == "SIGTERM":
         children = pids_of("-P", str(any_runner.process.pid))
-        unshared = "unshare" in any_runner.process.args
-        os.kill(children[0] if unshared else any_runner.process.pid, signal.SIGTERM)
+        os.kill(children[0] if any_runner.as_pid_1 else any_runner.process.pid, signal.SIGTERM)
         await asyncio.wait_for(any_runner.channel.wait_lost(), 10)
     else:
         any_runner.channel._wire._transport.abort()  # no orderly word: as when the sidecar dies
 
     assert await asyncio.to_thread(any_runner.process.wait, 10) == 0
-    assert pids_of("-f", "^sleep 4711$") == []
+    assert pids_of("-f", f"^{sleep}$") == []
 
 
 async def test_a_runner_can_come_to_its_sidecar_by_a_socket_path(tmp_path: Path) -> None:
