@@ -7,9 +7,9 @@ import time
 from typing import Literal
 
 from shared import logs, transitions
-from shared.errors import Conflict, OutcomeUnknown, ServiceError, Unavailable
+from shared.errors import Conflict, LimitExceeded, OutcomeUnknown, ServiceError, Unavailable
 from shared.limits import DEADLINE_S_MAX
-from shared.record import Hold, Record
+from shared.record import Hold, Record, is_mine
 from shared.subjects import parse_queue
 from worker_agent.core import claims
 from worker_agent.core.results import Attempt, Place, Verdict, result_without_run
@@ -48,7 +48,11 @@ class Claimer:
                     if token is not None
                     else self._create(delivery, request)
                 )
-            except (Unavailable, OutcomeUnknown):
+            except (
+                Unavailable,
+                OutcomeUnknown,
+                LimitExceeded,
+            ):  # a full store, too, is a shard that is down
                 self._down.mark(session)
         await self._settle(delivery, session, outcome)
         return outcome if isinstance(outcome, Held) else None
@@ -97,25 +101,31 @@ class Claimer:
         return "give_back" if step == "give_back" else "drop"
 
     async def _claim_queued(self, subject: str, session: str) -> Outcome:
-        """Compare-and-set `queued` to `running`, re-reading after each loss."""
+        """Compare-and-set `queued` to `running`, re-reading after each loss.
+
+        Each reading also finds an unanswered write that landed, however late.
+        """
         _, tenant, pool, _ = parse_queue(subject)
+        hold = Hold(self._place.worker, 0)
         for _ in range(claims.TRIES_MAX):
             found = await self._truth.read(tenant, session, pool)
-            if found is None or found[0].state != "queued":
+            step = claims.after_read(found[0] if found else None, hold, creating=False)
+            if found is None or step == "drop":
                 return "drop"
             record, seq = found
+            if step == "won":
+                return Held(record=record, seq=seq)
             claimed = transitions.claim(
                 record, owner=self._place.worker, node=self._place.node, now_ms=_now_ms()
             )
+            hold = Hold(self._place.worker, claimed.epoch)
             try:
                 return Held(record=claimed, seq=await self._truth.write(claimed, seq))
-            except Conflict:
-                continue
-            except OutcomeUnknown:
-                found = await self._truth.read(tenant, session, pool)
-                hold = Hold(self._place.worker, claimed.epoch)
-                if found and claims.after_read(found[0], hold, creating=False) == "won":
-                    return Held(record=found[0], seq=found[1])
+            except (Conflict, OutcomeUnknown) as exc:
+                log.debug("claim.unsure", session_id=session, error=exc.code)
+        found = await self._truth.read(tenant, session, pool)
+        if found is not None and is_mine(found[0], hold):
+            return Held(record=found[0], seq=found[1])
         return "drop"
 
     async def _expire(self, request: claims.Request) -> Outcome:

@@ -1,0 +1,113 @@
+"""Rule 1, carried out where answers are lost: a claim is decided by reading, however late it landed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from shared import transitions
+from shared.errors import Conflict, LimitExceeded, OutcomeUnknown, ServiceError
+from shared.record import Origin, Record
+from worker_agent.core.results import Place
+from worker_agent.loops.claim import Claimer
+
+SESSION = "0192f0c4-0000-7000-8000-000000000001"
+PLACE = Place(worker="w", node="n", isolation="process")
+ORIGIN = Origin(session=SESSION, tenant="t", pool="p", lane="interactive", accepted_ms=0)
+QUEUED = msgspec.structs.replace(
+    transitions.create(ORIGIN, owner="old", node="n", now_ms=1), state="queued", owner=None
+)
+
+
+class FakeTruth:
+    """One session's record in memory; `faults` are raised by the next writes, one each."""
+
+    def __init__(self, record: Record | None, *faults: ServiceError) -> None:
+        """Hold `record`."""
+        self.record, self.seq = record, 1
+        self._faults = list(faults)
+        self._late: list[Record] = []
+        """Lands just before the next write, having been unanswered before."""
+
+    async def write(self, record: Record, expected_seq: int) -> int:
+        """Compare and set."""
+        while self._late:
+            self._put(self._late.pop())
+        if self._faults:
+            fault = self._faults.pop(0)
+            if isinstance(fault, OutcomeUnknown):
+                self._late.append(record)
+            raise fault
+        if expected_seq != self.seq:
+            raise Conflict("another sequence")
+        return self._put(record)
+
+    async def create(self, record: Record, _payload: bytes) -> int:
+        """Create the record."""
+        return await self.write(record, self.seq)
+
+    async def read(self, _tenant: str, _session: str, _pool: str) -> tuple[Record, int] | None:
+        """Return the record."""
+        return None if self.record is None else (self.record, self.seq)
+
+    def _put(self, record: Record) -> int:
+        self.record, self.seq = record, self.seq + 1
+        return self.seq
+
+
+class FakeDelivery:
+    """A token for the session, or its first task."""
+
+    def __init__(self, token: str | None) -> None:
+        """Make one."""
+        self.token = token
+        self.message_id = SESSION
+        self.subject, self.data, self.stream_seq, self.time_ms = (
+            "q.0.t.p.interactive",
+            b"",
+            1,
+            10**14,
+        )
+        self.settled = ""
+
+    async def ack(self) -> None:
+        """Note it."""
+        self.settled = "ack"
+
+    async def give_back(self, _delay_s: float) -> None:
+        """Note it."""
+        self.settled = "give_back"
+
+
+async def claim(truth: Any, delivery: Any) -> Any:
+    """Claim what the delivery offers."""
+    return await Claimer(truth, PLACE).claim(delivery)
+
+
+async def test_a_claim_that_lands_after_it_was_read_is_still_won() -> None:
+    """Its answer was lost, the reading came too soon, the next try lost against the first."""
+    truth = FakeTruth(QUEUED, OutcomeUnknown("no answer"))
+    held = await claim(truth, FakeDelivery(SESSION))
+
+    assert held is not None
+    assert (held.record, held.seq) == (truth.record, truth.seq)
+    assert held.record.owner == "w"
+
+
+async def test_somebody_elses_session_is_not_won() -> None:
+    """The token is dropped."""
+    truth = FakeTruth(transitions.claim(QUEUED, owner="other", node="n", now_ms=1))
+    delivery = FakeDelivery(SESSION)
+
+    assert await claim(truth, delivery) is None
+    assert delivery.settled == "ack"
+
+
+async def test_a_full_store_is_a_shard_that_is_down() -> None:
+    """The message goes back to the lane, the worker lives on."""
+    truth = FakeTruth(None, LimitExceeded("insufficient storage"))
+    delivery = FakeDelivery(None)
+
+    assert await claim(truth, delivery) is None
+    assert delivery.settled == "give_back"
