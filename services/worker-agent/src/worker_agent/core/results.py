@@ -6,9 +6,11 @@ from typing import Literal
 
 import msgspec
 
+from shared import messages
 from shared.errors import ErrorInfo
 from shared.messages import FileEntry, Interpreter, Interruption, Reason, Status, TaskResult, Timing
 from shared.record import Record
+from shared.topology import RESULT_BYTES_MAX
 from worker_agent.core.output import OutputBook
 
 StopCause = Literal["timeout", "deadline", "cancel", "limit"]
@@ -161,6 +163,11 @@ def _recovered(
         return interruptions
     newest = msgspec.structs.replace(interruptions[-1], recovered_ms=int(started_ms))
     return (*interruptions[:-1], newest)
+
+
+def surely_fits(result: TaskResult) -> bool:
+    """Return whether a state stream takes a result of this size, if it takes any."""
+    return len(messages.encode(result)) <= RESULT_BYTES_MAX // 2
 
 
 def without_content(result: TaskResult, error: ErrorInfo) -> TaskResult:

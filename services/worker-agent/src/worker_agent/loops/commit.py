@@ -7,9 +7,10 @@ import random
 import time
 
 from shared import logs
-from shared.errors import Conflict, OutcomeUnknown, StaleEpoch, Unavailable
+from shared.errors import Conflict, LimitExceeded, OutcomeUnknown, StaleEpoch, Unavailable
 from shared.messages import TaskResult
 from shared.record import Record, is_mine
+from worker_agent.core.results import surely_fits
 from worker_agent.ports import Held, Truth
 
 log = logs.get(__name__)
@@ -24,7 +25,7 @@ class Committer:
     def __init__(self, truth: Truth, *, give_up_s: float) -> None:
         """Write to `truth`; give up after `give_up_s` seconds without an answer."""
         self._truth = truth
-        self._give_up_s = give_up_s
+        self.give_up_s = give_up_s
 
     async def commit(self, held: Held, record: Record, result: TaskResult) -> bool:
         """Commit result and record in one batch; afterwards `held` is what the store has.
@@ -34,13 +35,16 @@ class Committer:
 
         Raises:
             StaleEpoch: another owner has the session.
+            LimitExceeded: the result is too large to store.
             OutcomeUnknown: no answer for `give_up_s` seconds.
         """
-        deadline = time.monotonic() + self._give_up_s
+        deadline = time.monotonic() + self.give_up_s
         while True:
             try:
                 held.seq = await self._truth.commit(record, held.seq, result)
-            except (Conflict, OutcomeUnknown, Unavailable) as exc:
+            except (Conflict, OutcomeUnknown, Unavailable, LimitExceeded) as exc:
+                if isinstance(exc, LimitExceeded) and not surely_fits(result):
+                    raise  # else the store is full, which passes
                 log.info("commit.unsure", session_id=record.session, error=exc.code)
             else:
                 held.record = record
@@ -56,11 +60,11 @@ class Committer:
             StaleEpoch: another owner has the session.
             OutcomeUnknown: no answer for `give_up_s` seconds.
         """
-        deadline = time.monotonic() + self._give_up_s
+        deadline = time.monotonic() + self.give_up_s
         while True:
             try:
                 held.seq = await self._truth.write(record, held.seq)
-            except (Conflict, OutcomeUnknown, Unavailable) as exc:
+            except (Conflict, OutcomeUnknown, Unavailable, LimitExceeded) as exc:
                 log.info("write.unsure", session_id=record.session, error=exc.code)
             else:
                 held.record = record
@@ -94,6 +98,6 @@ class Committer:
     async def _pause(self, deadline: float, held: Held) -> None:
         if time.monotonic() > deadline:
             raise OutcomeUnknown(
-                f"session {held.record.session}: no answer for {self._give_up_s:.0f} s"
+                f"session {held.record.session}: no answer for {self.give_up_s:.0f} s"
             )
         await asyncio.sleep(random.uniform(RETRY_MIN_S, RETRY_MAX_S))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from shared import logs, transitions
 from shared.errors import Conflict, OutcomeUnknown, StaleEpoch, Unavailable
@@ -20,6 +21,7 @@ REREAD_S = 2.0
 """An owner reads its inbox again after so long even if no wake-up was heard."""
 RETRY_S = 0.25
 """Pause before a read that got no answer is tried again."""
+_T = TypeVar("_T")
 
 
 class SessionHolder:
@@ -54,11 +56,12 @@ class SessionHolder:
 
         Raises:
             StaleEpoch: another owner has the session; the pod must end at once.
+            OutcomeUnknown: a shard did not answer for too long.
         """
         if not held.record.first_done:
             payload = held.payload
             if payload is None:
-                payload = await self._patiently_payload(held.record)
+                payload = await self._payload(held.record)
             await self._runner.run(
                 held,
                 Work(task=held.record.session, body=payload, accepted_ms=held.record.accepted_ms),
@@ -69,11 +72,11 @@ class SessionHolder:
         while held.record.state == "running" and not self._runner.sandbox_lost:
             entry = await self._next(held, seen, stop, idle_release_s)
             if entry is None:
-                if await self._release(held, seen):
+                if await self._release(held, seen, stop):
                     return
                 continue
             seen = entry.seq
-            if await self._patiently_result_exists(held.record, entry.task):
+            if await self._has_result(held.record, entry.task):
                 # Cancelled, or its own late commit. Past it, what was counted against it is no longer the next one's.
                 held.record = transitions.skip(held.record, held.hold, position=seen)
                 continue
@@ -82,12 +85,12 @@ class SessionHolder:
             )
             await self._runner.run(held, work)
         if held.record.state == "running":
-            await self._release(held, seen, cause="sandbox_lost")
+            await self._release(held, seen, stop)
 
     async def _next(self, held: Held, seen: int, stop: Stop, idle_release_s: float) -> Entry | None:
         """Return the next inbox entry; None when the session was idle too long or the worker is to leave."""
         idle_until = time.monotonic() + idle_release_s
-        while not self._runner.sandbox_lost:
+        while not self._runner.sandbox_lost and not stop.is_set:
             self.wake.clear()
             try:
                 entry = await self._truth.next_entry(held.record, seen)
@@ -95,7 +98,7 @@ class SessionHolder:
                 await asyncio.sleep(RETRY_S)
                 continue
             left_s = idle_until - time.monotonic()
-            if entry is not None or stop.is_set or left_s <= 0:
+            if entry is not None or left_s <= 0:
                 return entry
             await self._wait_for_wake(stop, min(REREAD_S, left_s))
         return None
@@ -111,20 +114,27 @@ class SessionHolder:
             for wait in waits:
                 wait.cancel()
 
-    async def _release(self, held: Held, seen: int, *, cause: str = "released") -> bool:
+    async def _release(self, held: Held, seen: int, stop: Stop) -> bool:
         """Give the session up: idle, then one more look at the inbox. Return False when it was taken back."""
         before, hold = held.record, held.hold
         released = transitions.release(
-            before, hold, position=seen, now_ms=int(time.time() * 1000), cause=cause
+            before,
+            hold,
+            position=seen,
+            now_ms=int(time.time() * 1000),
+            cause="sandbox_lost" if self._runner.sandbox_lost else "released",
         )
         await self._committer.write(held, released)
-        if self._runner.sandbox_lost:
-            return True  # a pool-manager finds whatever came in meanwhile
         # From here on the session is nobody's. Whatever fails below, the sweeper sees its inbox, and whoever owns it
         # without naming it in a heartbeat is revoked.
         try:
             entry = await self._truth.next_entry(held.record, seen)
             if entry is None:
+                return True
+            if stop.is_set or self._runner.sandbox_lost:
+                # For another worker: a pool-manager sends the token of what is queued and unclaimed.
+                woken = transitions.wake(held.record, lane=held.record.client_lane)
+                held.seq = await self._truth.write(woken, held.seq)
                 return True
             back = transitions.take_back(held.record, before)
             held.seq = await self._take_back(back, held.seq, hold)
@@ -143,25 +153,27 @@ class SessionHolder:
                 raise
             return found[1]
 
-    async def _patiently_payload(self, record: Record) -> bytes:
+    async def _payload(self, record: Record) -> bytes:
+        payload = await self._patiently(record, lambda: self._truth.payload(record))
+        if payload is None:
+            raise StaleEpoch(f"session {record.session}: its payload is gone, so is its record")
+        return payload
+
+    async def _has_result(self, record: Record, task: str) -> bool:
+        return await self._patiently(record, lambda: self._truth.result_exists(record, task))
+
+    async def _patiently(self, record: Record, read: Callable[[], Awaitable[_T]]) -> _T:
+        """Read, again while the shard does not answer.
+
+        Raises:
+            OutcomeUnknown: no answer for too long.
+        """
+        end_at = time.monotonic() + self._committer.give_up_s
         while True:
             try:
-                payload = await self._truth.payload(record)
-            except (Unavailable, OutcomeUnknown):
-                await self._recheck(record)
-                continue
-            if payload is None:
-                raise StaleEpoch(f"session {record.session}: its payload is gone, so is its record")
-            return payload
-
-    async def _patiently_result_exists(self, record: Record, task: str) -> bool:
-        while True:
-            try:
-                return await self._truth.result_exists(record, task)
-            except (Unavailable, OutcomeUnknown):
-                await self._recheck(record)
-
-    async def _recheck(self, record: Record) -> None:
-        """Wait for a shard that does not answer; the beat loop ends the pod when contact stays away."""
-        log.info("truth.waited_for", session_id=record.session)
-        await asyncio.sleep(RETRY_S)
+                return await read()
+            except (Unavailable, OutcomeUnknown) as exc:
+                if time.monotonic() >= end_at:
+                    raise OutcomeUnknown(f"session {record.session}: no answer: {exc}") from exc
+            log.info("truth.waited_for", session_id=record.session)
+            await asyncio.sleep(RETRY_S)

@@ -116,6 +116,9 @@ class TaskRunner:
                 landed = await self._ports.committer.commit(held, record, result)
             if landed:
                 self.running.status = result.status
+            elif work.inbox_seq is None:
+                await self._close_double(held)
+            timing = result.timing
             log.info(
                 "task.committed",
                 session_id=result.session,
@@ -124,12 +127,25 @@ class TaskRunner:
                 reason=result.reason,
                 epoch=result.epoch,
                 attempt=result.attempt,
-                run_ms=round(result.timing.finished_ms - result.timing.started_ms, 1),
+                run_ms=round(timing.finished_ms - timing.started_ms, 1)
+                if timing.started_ms
+                else 0.0,
             )
         finally:
             self.running.committed.set()
             self.running = None
             self._set("idle")
+
+    async def _close_double(self, held: Held) -> None:
+        """End a session whose first task has a result that is not of this record: its id was published twice.
+
+        One result for one id: it stands. Nothing can follow it here, and without an end the record would stay for ever.
+        """
+        log.warning("session.double", session_id=held.record.session, pool=held.record.pool)
+        closed = transitions.complete(
+            held.record, held.hold, inbox_seq=None, then="close", now_ms=_now_ms()
+        )
+        await self._ports.committer.write(held, closed)
 
     async def stop(self, cause: StopCause, limit: str = "") -> None:
         """End the user code that runs now, if any."""

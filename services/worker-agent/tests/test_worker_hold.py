@@ -1,0 +1,257 @@
+"""A bound worker over a truth that answers as it is told to: not at all, or with somebody else's word."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from shared import task, transitions
+from shared.errors import Conflict, LimitExceeded, OutcomeUnknown, ServiceError, Unavailable
+from shared.messages import TaskResult
+from shared.record import Origin, Record
+from shared.service import Stop
+from worker_agent.core.results import Place, RunEnd
+from worker_agent.loops import commit, hold_session
+from worker_agent.loops.commit import Committer
+from worker_agent.loops.hold_session import SessionHolder
+from worker_agent.loops.run_task import Ports, TaskRunner
+from worker_agent.ports import Entry, Held
+
+SESSION = "0192f0c4-0000-7000-8000-000000000001"
+PLACE = Place(worker="w", node="n", isolation="process")
+ORIGIN = Origin(session=SESSION, tenant="t", pool="p", lane="interactive", accepted_ms=0)
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit, "RETRY_MAX_S", 0.001)
+    monkeypatch.setattr(commit, "RETRY_MIN_S", 0.0)
+    monkeypatch.setattr(hold_session, "RETRY_S", 0.001)
+
+
+class FakeTruth:
+    """One session's record, results and inbox in memory; `faults` are raised by the next writes, one each."""
+
+    record: Record
+
+    def __init__(self) -> None:
+        """Hold nothing yet."""
+        self.seq = 0
+        self.results: dict[str, TaskResult] = {}
+        self.inbox: list[Entry] = []
+        self.faults: list[ServiceError | None] = []
+        self.unread = 0
+        """So many reads get no answer."""
+
+    def put(self, record: Record) -> int:
+        """Store a record as anybody would."""
+        self.record, self.seq = record, self.seq + 1
+        return self.seq
+
+    def _write(self, record: Record, expected: int) -> int:
+        if self.faults and (fault := self.faults.pop(0)) is not None:
+            raise fault
+        if expected != self.seq:
+            raise Conflict("another sequence")
+        return self.put(record)
+
+    async def write(self, record: Record, expected_seq: int) -> int:
+        """Compare and set."""
+        return self._write(record, expected_seq)
+
+    async def commit(self, record: Record, expected_seq: int, result: TaskResult) -> int:
+        """Store both or none."""
+        if result.task in self.results:
+            raise Conflict("it has a result")
+        seq = self._write(record, expected_seq)
+        self.results[result.task] = result
+        return seq
+
+    async def read(self, _tenant: str, _session: str, _pool: str) -> tuple[Record, int]:
+        """Return the record."""
+        return self.record, self.seq
+
+    async def result_exists(self, _record: Record, name: str) -> bool:
+        """Look, where reads are answered."""
+        if self.unread:
+            self.unread -= 1
+            raise Unavailable("no leader")
+        return name in self.results
+
+    async def payload(self, _record: Record) -> bytes | None:
+        """Return nothing: each test brings its own."""
+        return None
+
+    async def next_entry(self, _record: Record, after_seq: int) -> Entry | None:
+        """Return what follows."""
+        return next((entry for entry in self.inbox if entry.seq > after_seq), None)
+
+    async def bury(self, *_: Any) -> None:
+        """Forget it."""
+
+
+class FakeSandbox:
+    """Runs nothing, well."""
+
+    def __init__(self) -> None:
+        """Be there."""
+        self.lost = False
+        self.ran: list[str] = []
+        self.after_run: list[Any] = []
+        """Called one after each run."""
+
+    async def run(self, order: Any) -> RunEnd:
+        """Say that it went well."""
+        self.ran.append(order.env["AGENT_SANDBOX_TASK"])
+        if self.after_run:
+            self.after_run.pop(0)()
+        return RunEnd(exit_code=0)
+
+    async def wait_lost(self) -> None:
+        """Never return."""
+        await asyncio.Event().wait()
+
+
+class FakeVoice:
+    """Says nothing."""
+
+    async def output(self, *_: Any) -> None:
+        """To nobody."""
+
+    async def event(self, *_: Any, **__: Any) -> None:
+        """Likewise."""
+
+
+def holder(truth: Any, sandbox: Any, *, give_up_s: float = 5.0) -> SessionHolder:
+    """Return a holder of sessions over both."""
+    voice: Any = FakeVoice()
+    committer = Committer(truth, give_up_s=give_up_s)
+    ports = Ports(truth=truth, sandbox=sandbox, voice=voice, committer=committer)
+    runner = TaskRunner(ports, PLACE, on_interrupt="rerun", on_change=lambda: None)
+
+    async def on_kept(_held: Held) -> None: ...
+
+    return SessionHolder(truth, runner, committer, on_kept=on_kept)
+
+
+def body(*, keep: bool) -> bytes:
+    """Return a first task."""
+    return task.encode_task(task.Command(argv=("true",), keep=keep))
+
+
+def owned(truth: FakeTruth, payload: bytes) -> Held:
+    """Let the worker own the session, its first task to be done."""
+    record = transitions.create(ORIGIN, owner="w", node="n", now_ms=1)
+    record = msgspec.structs.replace(record, accepted_ms=10**14)
+    return Held(record=record, seq=truth.put(record), payload=payload)
+
+
+def entry(number: int) -> Entry:
+    """Return an inbox entry."""
+    return Entry(task=f"task-{number}", seq=number, body=body(keep=True), accepted_ms=10**14)
+
+
+async def hold(
+    truth: FakeTruth, sandbox: FakeSandbox, held: Held, stop: Stop, **named: Any
+) -> None:
+    """Hold the session to its end, within the test's own bound."""
+    async with asyncio.timeout(5):
+        await holder(truth, sandbox, **named).hold(held, stop, idle_release_s=0.05)
+
+
+class TestCommit:
+    """Rule 3, where the store refuses."""
+
+    async def test_a_full_store_costs_a_small_result_nothing(self) -> None:
+        """The task stays `saving`; its output is not thrown away."""
+        truth, sandbox = FakeTruth(), FakeSandbox()
+        held = owned(truth, body(keep=False))
+        truth.faults = [LimitExceeded("maximum bytes exceeded")] * 2
+        await hold(truth, sandbox, held, Stop())
+
+        assert truth.results[SESSION].status == "ok"
+        assert truth.record.state == "closed"
+
+    async def test_an_id_that_was_published_twice_leaves_no_record_without_an_end(self) -> None:
+        """Its one result is another record's; this one closes, and takes nothing more."""
+        truth, sandbox = FakeTruth(), FakeSandbox()
+        held = owned(truth, body(keep=True))
+        first = truth.results[SESSION] = TaskResult(
+            task=SESSION, session=SESSION, tenant="t", status="ok"
+        )
+        await hold(truth, sandbox, held, Stop())
+
+        assert truth.record.state == "closed"
+        assert truth.results == {SESSION: first}
+
+
+class TestLeaving:
+    """A worker that is told to leave, or has lost its sandbox."""
+
+    async def test_a_leaving_worker_finishes_one_task_and_passes_the_others_on(self) -> None:
+        """However full the inbox is: the next one would be cut off in the middle."""
+        truth, sandbox, stop = FakeTruth(), FakeSandbox(), Stop()
+        truth.inbox = [entry(1), entry(2), entry(3)]
+        sandbox.after_run = [lambda: None, lambda: stop.set("SIGTERM")]
+        await hold(truth, sandbox, owned(truth, body(keep=True)), stop)
+
+        assert sandbox.ran == [SESSION, "task-1"]
+        assert (truth.record.state, truth.record.owner, truth.record.position) == (
+            "queued",
+            None,
+            1,
+        )
+        assert truth.record.lost is not None
+        assert truth.record.lost.cause == "released"
+
+    async def test_a_leaving_worker_with_nothing_to_do_leaves_an_idle_session(self) -> None:
+        """Nobody is asked for."""
+        truth, sandbox, stop = FakeTruth(), FakeSandbox(), Stop()
+        sandbox.after_run = [lambda: stop.set("SIGTERM")]
+        await hold(truth, sandbox, owned(truth, body(keep=True)), stop)
+
+        assert truth.record.state == "idle"
+
+    async def test_a_lost_sandbox_is_said_and_what_waits_goes_on_elsewhere(self) -> None:
+        """The record names the cause, and asks for another worker at once."""
+        truth, sandbox = FakeTruth(), FakeSandbox()
+        truth.inbox = [entry(1), entry(2)]
+        sandbox.after_run = [lambda: None, lambda: setattr(sandbox, "lost", True)]
+        await hold(truth, sandbox, owned(truth, body(keep=True)), Stop())
+
+        assert sandbox.ran == [SESSION, "task-1"]
+        assert (truth.record.state, truth.record.position) == ("queued", 1)
+        assert truth.record.lost is not None
+        assert truth.record.lost.cause == "sandbox_lost"
+
+    async def test_an_idle_worker_that_finds_work_after_its_release_takes_the_session_back(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What came in between the last look and the release is not lost."""
+        truth, sandbox = FakeTruth(), FakeSandbox()
+        put = truth.put
+
+        def put_and_publish(record: Record) -> int:
+            if record.state == "idle" and not truth.inbox:
+                truth.inbox.append(entry(1))
+            return put(record)
+
+        monkeypatch.setattr(truth, "put", put_and_publish)
+        await hold(truth, sandbox, owned(truth, body(keep=True)), Stop())
+
+        assert sandbox.ran == [SESSION, "task-1"]
+        assert set(truth.results) == {SESSION, "task-1"}
+        assert (truth.record.state, truth.record.losses) == ("idle", 1)
+
+
+async def test_a_shard_that_stays_away_ends_the_wait() -> None:
+    """Contact to a server does not help where the shard never answers."""
+    truth, sandbox = FakeTruth(), FakeSandbox()
+    truth.inbox = [entry(1)]
+    truth.unread = 10**9
+
+    with pytest.raises(OutcomeUnknown):
+        await hold(truth, sandbox, owned(truth, body(keep=True)), Stop(), give_up_s=0.05)
