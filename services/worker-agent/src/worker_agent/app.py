@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 
 from shared import logs, messages, subjects
 from shared.bus import Bus, BusOptions, Handler, Message
-from shared.errors import InvalidMessage, OutcomeUnknown, ServiceError, StaleEpoch
+from shared.errors import InvalidMessage, OutcomeUnknown, StaleEpoch, Unavailable
 from shared.messages import CancelAnswer, CancelOrder, WorkerBeat, WorkerState
 from shared.service import Stop
 from worker_agent.adapters.contact import BusContact
@@ -77,12 +77,15 @@ class Worker:
         """
         async with asyncio.TaskGroup() as group:
             beating = group.create_task(self._beater.run(self._check_fence))
+            watching = group.create_task(self._leave_without_sandbox(stop))
             try:
                 held = await self._waiter.wait(self._pod.spec.lanes, stop)
                 if held is None:
                     await self._waiter.leave()
                     return
+                watching.cancel()  # from here on a lost sandbox is told in the session's results and record
                 self._held = held
+                self._beater.changed()  # a worker that lives and does not name its session is given up
                 group.create_task(self._waiter.leave())
                 obeying = group.create_task(self._take_orders())
                 logs.bind(session_id=held.record.session, epoch=held.record.epoch)
@@ -93,6 +96,12 @@ class Worker:
                 obeying.cancel()
             finally:
                 beating.cancel()
+                watching.cancel()
+
+    async def _leave_without_sandbox(self, stop: Stop) -> None:
+        """Claim nothing when there is nothing to run it: its first task would fail by no fault of its own."""
+        await self._sandbox.wait_lost()
+        stop.set("sandbox_lost")
 
     def _make_ready(self, delivery: Delivery) -> None:
         """While the claim is on its way, make ready for what it will bring.
@@ -138,7 +147,7 @@ class Worker:
         while True:
             try:
                 await self._bus.subscribe(subject, handler)
-            except ServiceError as exc:
+            except Unavailable as exc:
                 log.info("subject.not_heard_yet", subject=subject, error=exc.code)
                 await asyncio.sleep(SUBSCRIBE_RETRY_S)
             else:
