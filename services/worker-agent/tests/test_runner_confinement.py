@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from worker_agent.adapters.runner import RunnerChannel
+from worker_agent.adapters.runner import RunnerChannel, RunnerLimits
 
 
 async def growth(paths: list[Path]) -> list[int]:
@@ -203,3 +203,18 @@ def test_wrong_arguments_are_told_how_it_is_started(arguments: list[str]) -> Non
     )
 
     assert (run.returncode, run.stderr.startswith(b"usage: ")) == (1, True)
+
+
+async def test_a_task_waits_for_the_thaw_however_long_that_takes(start: Any) -> None:
+    """Neither a task that comes while frozen nor one caught before it began counts as late."""
+    kit = start()
+    kit.channel = await RunnerChannel.open(kit.socket.detach(), RunnerLimits(start_s=0.3))
+    caught = asyncio.create_task(kit.python("'caught'"))
+    await asyncio.sleep(0)
+    await kit.channel.freeze()
+    late = asyncio.create_task(kit.shell("echo late"))
+    await asyncio.sleep(0.8)
+    await kit.channel.thaw()
+
+    assert [(await caught).stdout, (await late).stdout] == [b"'caught'\n", b"late\n"]
+    await kit.channel.close()

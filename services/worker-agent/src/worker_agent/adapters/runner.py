@@ -28,7 +28,7 @@ from worker_agent.adapters.runner_messages import (
     RunnerLimits,
     RunnerLost,
 )
-from worker_agent.adapters.runner_wire import Flow, Wire
+from worker_agent.adapters.runner_wire import Flow, Running, Wire
 
 __all__ = [
     "Exit",
@@ -59,28 +59,6 @@ class Watch(NamedTuple):
     """A piece of output, up to 64 KiB."""
 
 
-class _Running:
-    """The task that the runner has in hand."""
-
-    def __init__(self, task: str, flow: Flow) -> None:
-        self.task = task
-        self.flow = flow
-        self.started_ns: int | None = None
-        self.exit: Exit | None = None
-        self.stopping = False
-        self.timer: asyncio.TimerHandle | None = None
-
-    def arm(self, delay_s: float, call: Callable[[], None]) -> None:
-        """Set the one timer that watches over it."""
-        self.disarm()
-        self.timer = asyncio.get_running_loop().call_later(delay_s, call)
-
-    def disarm(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
-
-
 class RunnerChannel:
     """A connection to one runner. After a RunnerLost it is of no use: the pod must end."""
 
@@ -95,7 +73,7 @@ class RunnerChannel:
         self._wire = Wire(self._on_frame, self._on_lost)
         self._hello: asyncio.Future[Hello] = asyncio.get_running_loop().create_future()
         self._lost: asyncio.Future[RunnerLost] = asyncio.get_running_loop().create_future()
-        self._running: _Running | None = None
+        self._running: Running | None = None
         self._thawed = asyncio.Event()
         self._thawed.set()
         self.files = RunnerFiles(self._wire, limits)
@@ -160,11 +138,10 @@ class RunnerChannel:
         await self.ready()
         frame = messages.encode(protocol.RUN, run)
         flow = Flow(f"task {run.task}", self._acknowledge)
-        running = _Running(run.task, flow)
+        running = Running(run.task, flow)
         self._wire.send(frame)
         self._running = running
-        late = RunnerLost(f"task {run.task} did not begin within {self._limits.start_s} s")
-        running.arm(self._limits.start_s, lambda: self._wire.fail(late))
+        running.arm(self._limits.start_s, lambda: self._not_begun(running))
         try:
             return await self._follow(running, watch)
         finally:
@@ -224,7 +201,7 @@ class RunnerChannel:
         """End the sandbox: the runner kills everything and exits. Returns within a second."""
         await self._wire.close(_CLOSE_S)
 
-    async def _follow(self, running: _Running, watch: Watch) -> Exit:
+    async def _follow(self, running: Running, watch: Watch) -> Exit:
         while True:
             kind, payload = await running.flow.get()
             if kind == protocol.STARTED and running.started_ns is not None:
@@ -239,7 +216,14 @@ class RunnerChannel:
         if self._wire.failure is None:
             self._wire.send(protocol.encode_count(protocol.ACK_OUTPUT, cost))
 
-    def _outlived(self, running: _Running) -> None:
+    def _not_begun(self, running: Running) -> None:
+        if self._thawed.is_set():
+            late = f"task {running.task} did not begin within {self._limits.start_s} s"
+            self._wire.fail(RunnerLost(late))
+        else:
+            running.arm(self._limits.start_s, lambda: self._not_begun(running))
+
+    def _outlived(self, running: Running) -> None:
         if (
             running.flow.held_bytes
         ):  # not the sandbox's fault: nobody takes the output that comes before EXIT

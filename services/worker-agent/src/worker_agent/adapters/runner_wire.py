@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from sandbox_runner import protocol
-from worker_agent.adapters.runner_messages import ProtocolViolation, RunnerLost
+from worker_agent.adapters.runner_messages import Exit, ProtocolViolation, RunnerLost
 
 _ACK_BYTES = protocol.WINDOW_BYTES // 4
 _WRITE_BUFFER_BYTES = 256 * 1024
@@ -211,3 +211,27 @@ class Flow:
         if self._unacknowledged_bytes >= _ACK_BYTES and not self.ended.is_set():
             self._acknowledge(self._unacknowledged_bytes)
             self._unacknowledged_bytes = 0
+
+
+class Running:
+    """The task that the runner has in hand."""
+
+    def __init__(self, task: str, flow: Flow) -> None:
+        """Nothing is known of it yet."""
+        self.task = task
+        self.flow = flow
+        self.started_ns: int | None = None
+        self.exit: Exit | None = None
+        self.stopping = False
+        self.timer: asyncio.TimerHandle | None = None
+
+    def arm(self, delay_s: float, call: Callable[[], None]) -> None:
+        """Set the one timer that watches over it."""
+        self.disarm()
+        self.timer = asyncio.get_running_loop().call_later(delay_s, call)
+
+    def disarm(self) -> None:
+        """Take it off."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
