@@ -8,7 +8,7 @@ import pytest
 
 from agent_sandbox.results import Result, TaskFailed, describe, error_of, exit_code_of
 from shared.errors import Draining, ErrorInfo, NotFound, OutcomeUnknown, Rejected
-from shared.messages import TaskResult, Timing
+from shared.messages import Interruption, TaskResult, Timing
 
 
 def stored(**fields: Any) -> TaskResult:
@@ -81,6 +81,17 @@ def test_check_raises_for_everything_but_ok() -> None:
     assert fine.check() is fine
     assert never_ran.value.result is refused
     assert (never_ran.value.did_nothing, ran.value.did_nothing) == (True, False)
+
+
+def test_a_task_that_may_have_begun_did_not_surely_do_nothing() -> None:
+    """A worker died in the middle of it, or was about to begin it when it was cancelled."""
+    hit = Interruption(cause="process_exit", epoch=1, worker="w", revoked_ms=1)
+    unsure = ErrorInfo(code="requested", message="cancelled on request", definite=False)
+
+    interrupted = TaskFailed(Result(raw=stored(status="cancelled", interruptions=(hit,))))
+    beside = TaskFailed(Result(raw=stored(status="cancelled", error=unsure)))
+
+    assert (interrupted.did_nothing, beside.did_nothing) == (False, False)
 
 
 def test_json_holds_what_is_stored_and_what_the_caller_saw() -> None:

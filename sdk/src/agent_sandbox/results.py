@@ -24,7 +24,9 @@ class TaskFailed(ServiceError):
     def did_nothing(self) -> bool:
         """Whether the task surely did nothing: it was refused, or ended before a worker ran it."""
         raw = self.result.raw
-        return raw.status in ("rejected", "expired", "cancelled") and not raw.timing.started_ms
+        never_begun = not raw.timing.started_ms and not raw.interruptions
+        definite = raw.error is None or raw.error.definite
+        return raw.status in ("rejected", "expired", "cancelled") and never_begun and definite
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
+from pool_manager.core import ends
 from pool_manager.core.cancels import AskOwner, EndSession, EndTask, Step, Target, Tell, next_step
-from pool_manager.core.ends import CANCELLED, SESSION_ENDED
-from shared.messages import TaskResult
+from pool_manager.core.ends import CANCELLED, CANCELLED_BESIDE, SESSION_ENDED
+from shared.messages import Interruption, TaskResult
 from shared.record import ENDED, Record, State
 
 SESSION, TASK = "session-1", "task-0001"
@@ -86,7 +87,7 @@ def test_a_task_that_its_owner_does_not_run_gets_its_result_alone() -> None:
     """The same owner is not asked twice, another one is."""
     running = record("running", first_done=True)
 
-    assert step(TASK, running, asked=running) == EndTask(CANCELLED)
+    assert step(TASK, running, asked=running) == EndTask(CANCELLED_BESIDE)
     other = replace(running, owner="w2", epoch=5)
     assert step(TASK, other, asked=running) == AskOwner("w2", 5)
 
@@ -126,3 +127,28 @@ def test_no_session_is_ended_past_its_owner(
         assert not first_done
     if state == "running" and (first is False or not first_done) and not asked:
         assert isinstance(decision, AskOwner)
+
+
+def test_a_cancel_beside_a_working_owner_does_not_claim_that_the_task_was_never_begun() -> None:
+    """The owner, who did not run it when asked, may begin it before the result is written."""
+    running = record("running", first_done=True)
+    beside, alone = (
+        step(TASK, running, asked=running),
+        step(TASK, record("queued", first_done=True)),
+    )
+
+    assert isinstance(beside, EndTask)
+    assert isinstance(alone, EndTask)
+    errors = [ends.result(TASK, running, each.end, now_ms=9).error for each in (beside, alone)]
+    assert [error and error.definite for error in errors] == [False, True]
+
+
+def test_the_end_of_an_interrupted_task_says_so() -> None:
+    """It may have happened in part; the session's other tasks did not."""
+    hit = Interruption(cause="process_exit", epoch=1, worker="w", revoked_ms=1)
+    queued = replace(record("queued", first_done=True), interruptions=(hit,), death_task=TASK)
+    told = ends.result(TASK, queued, CANCELLED, now_ms=9)
+    other = ends.result(SESSION, queued, CANCELLED, now_ms=9)
+
+    assert (told.interruptions, told.error and told.error.definite) == ((hit,), False)
+    assert (other.interruptions, other.error and other.error.definite) == ((), True)

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from pool_manager.core.ends import CANCELLED, SESSION_ENDED, End
+from pool_manager.core.ends import CANCELLED, CANCELLED_BESIDE, SESSION_ENDED, End
 from shared.messages import TaskResult
 from shared.record import ENDED, Origin, Record
 from shared.transitions import end, ended_unborn
@@ -82,7 +82,8 @@ def next_step(
     if record is not None and record.state == "running" and not asked:
         return AskOwner(record.owner or "", record.epoch)
     if not target.is_first:
-        return EndTask(CANCELLED)
+        beside = record is not None and record.state == "running"
+        return EndTask(CANCELLED_BESIDE if beside else CANCELLED)
     if record is None:
         return _unborn(target, now_ms)
     if record.first_done:

@@ -23,6 +23,8 @@ class End(msgspec.Struct, frozen=True):
 
     status: Status
     reason: Reason
+    perhaps_begun: bool = False
+    """A worker that goes on by itself may have begun it."""
 
     @property
     def state(self) -> EndState:
@@ -35,6 +37,8 @@ class End(msgspec.Struct, frozen=True):
 
 
 CANCELLED = End("cancelled", "requested")
+CANCELLED_BESIDE = End("cancelled", "requested", perhaps_begun=True)
+"""Of a task that its session's owner did not run a moment ago."""
 EXPIRED = End("expired", "deadline")
 SESSION_ENDED = End("rejected", "session_ended")
 UNKNOWN_SESSION = End("rejected", "unknown_session")
@@ -52,6 +56,7 @@ def result(task: str, record: Record, end: End, *, now_ms: int, accepted_ms: int
         accepted_ms: when the task was accepted; 0: not known, or the session's first.
     """
     first = task == record.session
+    hit = bool(record.interruptions) and record.death_task in ("", task)
     return TaskResult(
         task=task,
         session=record.session,
@@ -59,11 +64,11 @@ def result(task: str, record: Record, end: End, *, now_ms: int, accepted_ms: int
         pool=record.pool,
         status=end.status,
         reason=end.reason,
-        error=_error(end),
+        error=_error(end, hit),
         epoch=record.epoch,
         attempt=record.attempt,
         timing=Timing(accepted_ms=record.accepted_ms if first else accepted_ms, finished_ms=now_ms),
-        interruptions=record.interruptions if end.status == "poison" or first else (),
+        interruptions=record.interruptions if hit else (),
     )
 
 
@@ -82,10 +87,10 @@ def result_without_record(
     )
 
 
-def _error(end: End) -> ErrorInfo:
-    # The worker may have run a poisonous task in part; everything else here was never begun, or is said by a worker.
+def _error(end: End, hit: bool = False) -> ErrorInfo:
+    # A worker that died in the middle may have run it in part; all else here was never begun, or is said by a worker.
     return ErrorInfo(
         code=end.reason,
         message=f"the task is {end.status}: {_WORDS[end.reason]}",
-        definite=end.status != "poison",
+        definite=not (hit or end.perhaps_begun or end.status == "poison"),
     )
