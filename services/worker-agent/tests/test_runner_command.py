@@ -160,12 +160,21 @@ async def test_stop_interrupts_first_and_kills_after_the_grace(any_runner: Any) 
 
 async def test_stop_reaches_the_whole_group(runner: Any) -> None:
     """Children of the task's process are killed with it, so the pipe closes at once."""
-    running = asyncio.create_task(runner.shell("sleep 60 | sleep 60 | sleep 60"))
+    script = "sleep 60 & echo $!; sleep 60 & echo $!; wait"
+    running = asyncio.create_task(runner.shell(script))
     await asyncio.sleep(0.2)
     runner.channel.stop(0)
+    stopped = await running
 
-    assert (await running).exit.signal == signal.SIGKILL
-    assert (await runner.shell("pgrep -x -P " + str(runner.process.pid) + " sleep")).stdout == b""
+    assert stopped.exit.signal == signal.SIGKILL
+    children = stopped.stdout.decode().split()
+    assert len(children) == 2
+    look = f"for pid in {' '.join(children)}; do kill -0 $pid && echo $pid; done"
+    async with asyncio.timeout(
+        5
+    ):  # what the kernel has killed is gone when the runner has reaped it
+        while (await runner.shell(look)).stdout:
+            pass
 
 
 async def test_stop_without_a_task_does_nothing(runner: Any) -> None:

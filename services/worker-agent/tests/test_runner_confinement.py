@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -27,10 +28,19 @@ MARK = 100_000 + os.getpid()
 """Makes our sleepers differ from those of another test run on this machine."""
 
 
-def pids_of(*arguments: str) -> list[int]:
-    """Ask pgrep."""
-    found = subprocess.run(["pgrep", *arguments], capture_output=True, check=False, timeout=10)
-    return [int(pid) for pid in found.stdout.split()]
+def pids_of(command: str) -> list[int]:
+    """Return the processes of a command, whoever started them; without pgrep, which not every machine has."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):  # no process, or gone
+            if (entry / "cmdline").read_bytes().split(b"\0")[:-1] == command.encode().split():
+                found.append(int(entry.name))
+    return found
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the processes that one started."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @pytest.mark.usefixtures("signal_scopes")
@@ -75,7 +85,7 @@ async def test_tasks_can_end_what_earlier_ones_have_started(any_runner: Any) -> 
     server = int((await any_runner.shell(f"{sleep} & echo $!")).stdout)
     killed = await any_runner.shell(f"kill {server} && echo killed")
     await any_runner.python(f"import os, subprocess; child = subprocess.Popen({sleep.split()})")
-    other = int((await any_runner.shell(f"pgrep -f '^{sleep}$'")).stdout)
+    other = int((await any_runner.python("child.pid")).stdout)
     by_shell = await any_runner.shell(f"kill {other} && echo killed")
     outcome = await any_runner.python("child.wait()")
     last = int((await any_runner.shell(f"{sleep} & echo $!")).stdout)
@@ -140,20 +150,19 @@ async def test_the_end_of_the_runner_is_the_end_of_all_below_it(any_runner: Any,
     sleep = f"sleep {MARK}1"
     await any_runner.shell(f"setsid {sleep} & ({sleep} &) ; {sleep} & sleep 0.1; kill -STOP $!")
     await any_runner.python(f"import subprocess; p = subprocess.Popen({sleep.split()})")
-    pids = pids_of("-f", f"^{sleep}$")
-    assert len(pids) == 4
+    assert len(pids_of(sleep)) == 4
 
     if way == "BYE":
         await any_runner.channel.close()
     elif way == "SIGTERM":
-        children = pids_of("-P", str(any_runner.process.pid))
+        children = children_of(any_runner.process.pid)
         os.kill(children[0] if any_runner.as_pid_1 else any_runner.process.pid, signal.SIGTERM)
         await asyncio.wait_for(any_runner.channel.wait_lost(), 10)
     else:
         any_runner.channel._wire._transport.abort()  # no orderly word: as when the sidecar dies
 
     assert await asyncio.to_thread(any_runner.process.wait, 10) == 0
-    assert pids_of("-f", f"^{sleep}$") == []
+    assert pids_of(sleep) == []
 
 
 async def test_a_runner_can_come_to_its_sidecar_by_a_socket_path(tmp_path: Path) -> None:

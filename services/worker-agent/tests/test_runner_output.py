@@ -109,10 +109,10 @@ async def test_a_background_process_lives_on_and_stays_out_of_later_output(any_r
 async def test_output_that_background_processes_flood_ends_with_the_task(runner: Any) -> None:
     """A child that never stops writing can't keep its parent's task open."""
     async with asyncio.timeout(20):
-        outcome = await runner.shell("yes & echo first")
+        outcome = await runner.shell("yes & echo $! > flooding; echo first")
 
     assert outcome.exit.exit_code == 0
-    assert (await runner.shell("echo next; pkill yes")).stdout == b"next\n"
+    assert (await runner.shell("echo next; kill $(cat flooding)")).stdout == b"next\n"
 
 
 async def test_a_process_that_steals_the_output_can_not_keep_the_task_open(runner: Any) -> None:
