@@ -119,7 +119,7 @@ class Answerer:
                     draining=node.draining,
                     isolation=node.isolation,
                 )
-                for node in nodes
+                for node in sorted(nodes, key=lambda node: node.name)
             ),
             managers=tuple(sorted([peers.me, *peers.alive(now)])),
         )
