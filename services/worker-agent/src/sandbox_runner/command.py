@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sandbox_runner.birthplace import Birthplace
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_INHERITED = ("PATH", "TMPDIR", "TZ", "LANG", "LC_ALL")
+_INHERITED = ("PATH", "TMPDIR", "TZ", "LANG", "LC_ALL", "USER", "LOGNAME", "SHELL")
 _DEFAULTED = [number for number in range(1, 65) if number not in (9, 19, 32, 33)]
 """All signals but SIGKILL, SIGSTOP and libc's own: what Python ignores, an exec would hand down."""
 
