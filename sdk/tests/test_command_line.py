@@ -85,7 +85,8 @@ def test_without_a_cluster_there_is_one_line_that_says_what_to_do(
     assert done.returncode == 125
     assert done.stderr.count("\n") == 1
     assert "start one with `agent-sandbox up`" in done.stderr
-    assert "code" in json.loads(done.stdout)["error"]
+    error = json.loads(done.stdout)["error"]
+    assert (error["code"], error["definite"]) == ("not_found", True)
 
 
 def test_ages_are_short() -> None:

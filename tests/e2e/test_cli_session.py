@@ -52,6 +52,17 @@ def test_files_are_written_listed_read_and_removed(cli: Cli, session: str, tmp_p
     assert gone.stderr.startswith("agent-sandbox: task_failed: ")
 
 
+@pytest.mark.parametrize(
+    "words", [["exec", "--", "true"], ["python", "-c", "1"], ["ls"], ["read", "file"], ["close"]]
+)
+def test_a_session_that_is_not_there_is_said_at_once(cli: Cli, words: list[str]) -> None:
+    """Its inbox would take a task, which nobody reads before its deadline."""
+    done = cli("session", words[0], "no-such-session", *words[1:])
+
+    assert done.returncode == 125
+    assert done.stderr.startswith("agent-sandbox: not_found: no session no-such-session")
+
+
 def test_a_session_is_shown_and_listed(cli: Cli, session: str) -> None:
     """Its state and the isolation that it really has; and it stands in the list of its state."""
     cli("session", "exec", session, "--", "true")

@@ -102,7 +102,10 @@ def down(state: Path | None, as_json: bool) -> None:
 @state_option
 @json_option
 def status(state: Path | None, as_json: bool) -> None:
-    """Say what runs: servers, pool-managers, nodes and their isolation, pools. Exit code 1 unless all of it does."""
+    """Say what runs, and how it is.
+
+    Servers, pool-managers, nodes and their isolation, pools. Exit code 1 unless all of it runs.
+    """
     view = asyncio.run(look(Folder(state or places.default_state(os.environ))))
     if as_json:
         print_json(view)

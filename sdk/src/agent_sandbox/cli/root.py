@@ -53,7 +53,7 @@ def _fail(exc: ServiceError) -> int:
     """Say what went wrong, as an object too where the command was asked for JSON."""
     words = sys.argv[: sys.argv.index("--")] if "--" in sys.argv else sys.argv
     if "--json" in words:
-        print_json({"error": exc.info()})
+        print_json({"error": {"code": exc.code, "message": str(exc), "definite": exc.definite}})
     sure = "" if exc.definite else " (it may have happened)"
     click.echo(f"agent-sandbox: {exc.code}: {exc}{sure}", err=True)
     return EXIT_SYSTEM

@@ -26,8 +26,9 @@ from agent_sandbox.cli.options import (
 )
 from agent_sandbox.cli.output import ago, note, print_json, print_table
 from agent_sandbox.cli.run import attend
+from agent_sandbox.client import Client
 from agent_sandbox.session import Session
-from shared.errors import InvalidMessage, NotFound
+from shared.errors import InvalidMessage, NotFound, ServiceError
 from shared.messages import ListAsk
 from shared.views import SessionAnswer, SessionsAnswer
 
@@ -69,7 +70,8 @@ def execute(
 
     async def work() -> int:
         async with open_client(state) as client:
-            task = await client.session(session_id).start(argv, **read_task_options(given))
+            opened = await _existing(client, session_id)
+            task = await opened.start(argv, **read_task_options(given))
             async with task:
                 return await attend(task, as_json=as_json, verbose=given["verbose"])
 
@@ -85,14 +87,18 @@ def execute(
 @verbose_option
 @json_option
 def python(session_id: str, state: Path | None, as_json: bool, **given: Any) -> None:
-    """Run a Python file (- is stdin) in the session's interpreter, whose variables live on."""
+    """Run Python in the session's interpreter.
+
+    Its variables live on from task to task. FILE is a Python file; - is stdin.
+    """
     if (given["file"] is None) == (given["code"] is None):
         raise click.UsageError("exactly one of FILE and -c CODE expected")
     code = given["code"] if given["code"] is not None else read_code(given["file"])
 
     async def work() -> int:
         async with open_client(state) as client:
-            task = await client.session(session_id).start_python(code, **read_task_options(given))
+            opened = await _existing(client, session_id)
+            task = await opened.start_python(code, **read_task_options(given))
             async with task:
                 return await attend(task, as_json=as_json, verbose=given["verbose"])
 
@@ -156,7 +162,7 @@ def show(session_id: str, state: Path | None, as_json: bool) -> None:
         return
     record = answer.record
     if record is None:
-        raise NotFound(f"no session {session_id} (its first task may still be waiting)")
+        raise _unknown(session_id)
     facts: dict[str, Any] = {
         "session": record.session,
         "state": record.state + (f" ({record.end_reason})" if record.end_reason else ""),
@@ -176,12 +182,32 @@ def show(session_id: str, state: Path | None, as_json: bool) -> None:
             click.echo(f"{name:<11}{value}")
 
 
+async def _existing(client: Client, session_id: str) -> Session:
+    """Return a session that there is: the inbox of any other takes a task as well, which then waits for its deadline.
+
+    Raises:
+        NotFound: a pool-manager knows that there is none. Where none answers, the task itself will tell.
+    """
+    named = client.session(session_id)
+    try:
+        answer = await named.show()
+    except ServiceError:
+        return named
+    if answer.record is None:
+        raise _unknown(session_id)
+    return named
+
+
+def _unknown(session_id: str) -> NotFound:
+    return NotFound(f"no session {session_id} (its first task may still be waiting)")
+
+
 def _file_command(
     work: Callable[[Session], Awaitable[Any]], session_id: str, state: Path | None
 ) -> Any:
     async def connected() -> Any:
         async with open_client(state) as client:
-            return await work(client.session(session_id))
+            return await work(await _existing(client, session_id))
 
     return asyncio.run(connected())
 

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from agent_sandbox import places
-from shared.errors import Forbidden, InvalidMessage, LimitExceeded, Rejected, Unavailable
+from shared.errors import Forbidden, InvalidMessage, LimitExceeded, NotFound, Rejected, Unavailable
 
 FORMAT = 1
 FREE_BYTES_MIN = 256 * 1024 * 1024
@@ -92,7 +92,7 @@ class Folder:
         try:
             cluster = msgspec.json.decode(self.cluster_file.read_bytes(), type=ClusterFile)
         except (FileNotFoundError, NotADirectoryError) as exc:
-            raise Rejected(f"no cluster in {self.path}: start one with `agent-sandbox up`") from exc
+            raise NotFound(f"no cluster in {self.path}: start one with `agent-sandbox up`") from exc
         except OSError as exc:
             raise translate(exc, self.cluster_file) from exc
         except (msgspec.DecodeError, msgspec.ValidationError) as exc:
