@@ -139,6 +139,17 @@ async def test_a_subscription_that_ended_is_let_go(admin_bus: Bus) -> None:
     assert not admin_bus._link.client._sinks.keys() - admin_bus._link.client._subs.keys()
 
 
+async def test_a_subscription_whose_caller_is_cancelled_is_let_go(admin_bus: Bus) -> None:
+    """It was sent already, and nobody has it to end it."""
+    subscribing = asyncio.create_task(admin_bus.subscribe("let.go", lambda _: None))
+    await asyncio.sleep(0)
+    subscribing.cancel()
+    await asyncio.wait({subscribing})
+
+    assert not admin_bus._subscriptions
+    assert not any(sub.subject == "let.go" for sub in admin_bus._link.client._subs.values())
+
+
 async def test_a_message_that_cannot_be_read_does_not_end_the_connection(
     admin_bus: Bus,
 ) -> None:

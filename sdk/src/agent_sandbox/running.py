@@ -113,6 +113,7 @@ class RunningTask:
         """
         until = time.monotonic() + self._order.wait_s
         waiting = asyncio.ensure_future(self._wait_stored())
+        getting: asyncio.Future[Event] | None = None
         try:
             while not waiting.done():
                 getting = asyncio.ensure_future(self._events.get())
@@ -131,6 +132,8 @@ class RunningTask:
             stored = waiting.result()
         finally:
             waiting.cancel()
+            if getting is not None:
+                getting.cancel()
         while not self._events.empty():
             yield self._events.get_nowait()
         for event in self._sequencer.finish(stored):
@@ -159,12 +162,16 @@ class RunningTask:
     async def listen(self) -> None:
         """Subscribe to the task's result and events: before the publish, so that nothing is missed."""
         names = (self._order.tenant, self._order.session, self._order.task)
-        self._subscriptions = list(
-            await asyncio.gather(
-                self._bus.subscribe(subjects.done(*names), self._hear_result),
-                self._bus.subscribe(subjects.output(*names), self._hear_event),
-            )
+        heard = await asyncio.gather(
+            self._bus.subscribe(subjects.done(*names), self._hear_result),
+            self._bus.subscribe(subjects.output(*names), self._hear_event),
+            return_exceptions=True,
         )
+        self._subscriptions = [one for one in heard if not isinstance(one, BaseException)]
+        for one in heard:
+            if isinstance(one, BaseException):
+                await self.forget()
+                raise one
 
     def _hear_result(self, message: Message) -> None:
         if self._done.done():

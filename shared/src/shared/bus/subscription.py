@@ -62,7 +62,12 @@ class Subscription:
         self._registry = registry
         registry.add(self)
         self._inner = await client.add_sink(self.subject, queue, self._sink)
-        if not await client.ping(CONFIRM_S):
+        try:
+            confirmed = await client.ping(CONFIRM_S)
+        except BaseException:  # whoever asked is cancelled: nobody would ever end it
+            await self.unsubscribe()
+            raise
+        if not confirmed:
             await self.unsubscribe()
             raise Unavailable(f"no answer to the subscription of {self.subject}")
         for text in self._link.refused:
