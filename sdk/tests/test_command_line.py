@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from agent_sandbox.cli.output import ago
+from agent_sandbox.cli.output import ago, print_table
 from agent_sandbox.cli.root import root
 
 PROGRAM = Path(sys.executable).parent / "agent-sandbox"
@@ -87,6 +87,20 @@ def test_without_a_cluster_there_is_one_line_that_says_what_to_do(
     assert "start one with `agent-sandbox up`" in done.stderr
     error = json.loads(done.stdout)["error"]
     assert (error["code"], error["definite"]) == ("not_found", True)
+
+
+def test_a_table_shows_brackets_and_fits_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reasons name places in brackets, which are no markup; long ones wrap."""
+    monkeypatch.setenv("COLUMNS", "40")
+
+    print_table("some [title]", ("a", "why not"), [("x", "refused [check.py:25 > root.py:3] " * 3)])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "some [title]"
+    assert "".join(line[3:].strip() for line in lines[2:]).count("[check.py:25") == 3
+    assert max(len(line) for line in lines) <= 40
 
 
 def test_ages_are_short() -> None:

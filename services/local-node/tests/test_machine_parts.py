@@ -56,6 +56,29 @@ def test_a_body_that_is_too_long_is_refused() -> None:
         assert len(received[2]) == protocol.DATAGRAM_BYTES_MAX - 64
 
 
+CONFINED = """
+import socket, sys
+from local_node.adapters.confine import harden, linux
+from local_node.adapters.zygote import protocol
+from local_node.core import seccomp
+
+control = socket.socket(fileno=int(sys.argv[1]))
+harden.lock_down()
+linux.SeccompProgram(seccomp.build_filter(linux.MACHINE, own_namespaces=False, memory_bounded=True)).install()
+protocol.send(control, protocol.REPORT, 7, b"why")
+"""
+
+
+def test_a_confined_child_can_still_say_why_it_ends() -> None:
+    """Its filter forbids sendmsg; without the word a person reads of an exit code alone."""
+    ours, theirs = protocol.connect_pair()
+    with ours, theirs:
+        program = [sys.executable, "-c", CONFINED, str(theirs.fileno())]
+        subprocess.run(program, pass_fds=[theirs.fileno()], check=True, timeout=20)
+
+        assert protocol.receive(ours) == (protocol.REPORT, 7, b"why", ())
+
+
 async def test_a_module_that_is_missing_stops_the_zygote(tmp_path: Path) -> None:
     """The node is told which, instead of a pod that never starts."""
     settings = {"role": "worker", "path": sys.path, "module": "no_such_module"}

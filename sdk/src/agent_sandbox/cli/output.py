@@ -13,6 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.status import Status
 from rich.table import Table
+from rich.text import Text
 
 PLAIN_EVERY_S = 1.0
 """Where no line can move, at most one line in so many seconds."""
@@ -74,10 +75,10 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     for index in used:
         table.add_column(columns[index], overflow="fold")
     for row in cells:
-        table.add_row(*(row[index] for index in used))
+        table.add_row(*(Text(row[index]) for index in used))  # as text: [words] are no markup
     console = Console(highlight=False)
     if title:
-        console.print(f"[bold]{title}[/bold]")
+        console.print(Text(title, style="bold"))
     console.print(table)
 
 
