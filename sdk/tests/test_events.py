@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent_sandbox.events import Event, Missing, Output, Recovered, Sequencer, Started
 from shared import headers, messages
-from shared.messages import OutputEvent, Stream, TaskResult
+from shared.messages import OutputEvent, Stream, TaskResult, WorkspaceLost
 
 
 def fields(event: str, *, epoch: int = 1, attempt: int = 1, **more: str) -> dict[str, str]:
@@ -133,3 +133,13 @@ def test_an_attempt_that_was_not_heard_at_all_is_given_from_the_result() -> None
 def test_no_message_from_a_stranger_breaks_the_reader(about: dict[str, str], body: bytes) -> None:
     """Anything may stand in a message: it yields events or nothing, never an exception."""
     assert isinstance(Sequencer().take(about, body), list)
+
+
+def test_a_workspace_that_was_lost_between_two_tasks_is_said_before_the_next_one_runs() -> None:
+    """No worker died in this task, and yet it meets an empty workspace."""
+    loss = WorkspaceLost(cause="released", epoch=2, at_ms=1)
+    body = messages.encode(OutputEvent(task="t", worker="w2", workspace_lost=loss))
+    (event,) = Sequencer().take(fields("workspace_lost", epoch=3), body)
+
+    assert isinstance(event, Recovered)
+    assert (event.event.interruption, event.event.workspace_lost) == (None, loss)

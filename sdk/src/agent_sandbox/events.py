@@ -35,7 +35,8 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recovered(msgspec.Struct, frozen=True, kw_only=True):
-    """The worker was lost in mid-task and another goes on; the output starts anew where the task is run again."""
+    """The session goes on after a loss: of its worker in mid-task (`event.interruption`; the output starts anew where
+    the task is run again), of its workspace (`event.workspace_lost`), or of both."""
 
     attempt: int
     event: OutputEvent
@@ -85,7 +86,7 @@ class Sequencer:
                 return [
                     Started(attempt=attempt, epoch=epoch, worker=event.worker, at_ms=event.at_ms)
                 ]
-            case "recovered":
+            case "recovered" | "workspace_lost":
                 return [Recovered(attempt=attempt, event=_read_event(body))]
             case "truncated":
                 return [Missing(stream=None, size=None, attempt=attempt)]

@@ -6,7 +6,7 @@ MESSAGE_ID = "Nats-Msg-Id"
 TOKEN = "Agent-Token"  # noqa: S105 - a header's name, no secret
 """On a queue message: this is a token; the value is the session that wants a worker. A hint, never the truth."""
 EVENT = "Agent-Event"
-"""On an output message: `started`, `output`, `recovered`, `truncated`."""
+"""On an output message: `started`, `output`, `recovered`, `workspace_lost`, `truncated`."""
 OFFSET = "Agent-Offset"
 """On an output message: bytes of this attempt's output (both streams) before this one."""
 STREAM = "Agent-Stream"

@@ -157,7 +157,7 @@ class Voice(Protocol):
         ...
 
     async def event(self, record: Record, task: str, name: str, **details: Any) -> None:
-        """Publish an event: `started`, `recovered`, `truncated`."""
+        """Publish an event: `started`, `recovered`, `workspace_lost`, `truncated`."""
         ...
 
 
