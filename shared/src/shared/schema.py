@@ -103,7 +103,7 @@ def result_schema() -> Schema:
 def _readable(name: str, value: int) -> str:
     """Write a bound with its unit, as the end of its name tells it."""
     unit = next((UNIT_NAMES[word] for word in name.lower().split("_") if word in UNIT_NAMES), "")
-    for factor, larger in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+    for factor, larger in ((1 << 40, "TiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if unit == "bytes" and value % factor == 0:
             return f"{value // factor} {larger}"
     if unit == "seconds" and value % 3600 == 0:
