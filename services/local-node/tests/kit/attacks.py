@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 HEAD = """
 import ctypes, errno, json, os, signal, socket, struct, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -22,7 +24,18 @@ def call(number, *arguments):
     return answer
 def read(path):
     with open(path, "rb") as file: return file.read(200)
+def start_of(pid):
+    try: return read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[19].decode()
+    except OSError: return None
+def others(starts):  # a process of this pod's own may bear the number of a victim in another process namespace
+    return [pid for pid, start in starts if pid == 1 or start_of(pid) in (None, start)]
 """
+
+
+def _starts(pids: tuple[int, ...]) -> list[tuple[int, str]]:
+    """Return victims with the times of their starts, which are the same in every process namespace."""
+    stats = {pid: Path(f"/proc/{pid}/stat").read_text() for pid in pids}
+    return [(pid, stat.rpartition(")")[2].split()[19]) for pid, stat in stats.items()]
 
 
 def read_files(*paths: str) -> str:
@@ -63,7 +76,7 @@ def own(pid):  # ourselves and who started us
         try: pid = int(open(f"/proc/{{pid}}/stat").read().rpartition(")")[2].split()[1])
         except OSError: return
 own(os.getpid())
-for pid in {list(pids)!r} + [pid for pid in seen if pid not in mine and {bool(pids)}]:
+for pid in others({_starts(pids)!r}) + [pid for pid in seen if pid not in mine and {bool(pids)}]:
     for name in ("environ", "maps", "mem", "fd", "cwd/.", "root/etc/shadow"):
         path = f"/proc/{{pid}}/{{name}}"
         attempt(path, os.listdir if name in ("fd", "cwd/.") else read, path)
@@ -77,7 +90,7 @@ def signal_processes(*pids: int) -> str:
     return (
         HEAD
         + f"""
-for pid in {list(pids)!r}:
+for pid in others({_starts(pids)!r}):
     attempt(f"kill {{pid}}", os.kill, pid, signal.SIGKILL)
 tell()
 if os.fork() == 0:
@@ -93,7 +106,7 @@ def trace_processes(*pids: int) -> str:
     return (
         HEAD
         + f"""
-for pid in {list(pids)!r}:
+for pid in others({_starts(pids)!r}):
     attempt(f"ptrace {{pid}}", call, 101 if os.uname().machine == "x86_64" else 117, 16, pid, 0, 0)
     attempt(f"mem {{pid}}", lambda: os.close(os.open(f"/proc/{{pid}}/mem", os.O_RDWR)))
 tell()
@@ -107,7 +120,7 @@ def change_processes(*pids: int) -> str:
         HEAD
         + f"""
 import resource
-for pid in {list(pids)!r}:
+for pid in others({_starts(pids)!r}):
     attempt(f"prlimit {{pid}}", resource.prlimit, pid, resource.RLIMIT_CORE, (0, 0))
     attempt(f"priority {{pid}}", os.setpriority, os.PRIO_PROCESS, pid, 19)
     attempt(f"affinity {{pid}}", os.sched_setaffinity, pid, {{0}})
