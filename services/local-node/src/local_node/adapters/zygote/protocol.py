@@ -77,7 +77,7 @@ def send(
     """
     if len(body) > DATAGRAM_BYTES_MAX - _HEADER.size:
         raise ValueError(f"body of {len(body)} bytes, {DATAGRAM_BYTES_MAX - _HEADER.size} allowed")
-    if not fds:  # a confined child may still say why it ends, by send alone: its filter forbids sendmsg
+    if not fds:  # a confined child's filter forbids sendmsg; it must be able to say why it ends
         sock.send(_HEADER.pack(operation, key) + body)
         return
     rights = struct.pack(f"={len(fds)}i", *fds)
