@@ -59,6 +59,7 @@ def test_the_exit_codes_are_documented() -> None:
         ["run", "--timeout", "0", "--", "a"],
         ["session", "exec", "some-session"],
         ["session", "python", "some-session"],
+        ["session", "list", "--in-state", "asleep"],
         ["up", "--nodes", "0"],
         ["up", "--isolation", "iron"],
     ],

@@ -92,7 +92,7 @@ def test_uuids_ulids_and_plain_words_are_ids(text: str) -> None:
 )  # fmt: skip
 def test_what_could_break_a_subject_is_no_id(text: str) -> None:
     """Dots, wildcards, blanks and line ends would become part of a subject."""
-    with pytest.raises(InvalidMessage, match="task id: 8 to 64 characters"):
+    with pytest.raises(InvalidMessage, match="task or session id: 8 to 64 characters"):
         parse_task_id(text)
 
 

@@ -48,7 +48,7 @@ def parse_task_id(text: str) -> TaskId:
     """
     if not _ID.fullmatch(text):
         raise InvalidMessage(
-            f"task id: 8 to {ID_LENGTH_MAX} characters of A-Z a-z 0-9 _ - expected, got {text[:80]!r}"
+            f"task or session id: 8 to {ID_LENGTH_MAX} characters of A-Z a-z 0-9 _ - expected, got {text[:80]!r}"
         )
     return TaskId(text)
 

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import msgspec
@@ -30,6 +30,7 @@ from agent_sandbox.client import Client
 from agent_sandbox.session import Session
 from shared.errors import InvalidMessage, NotFound, ServiceError
 from shared.messages import ListAsk
+from shared.record import State
 from shared.views import SessionAnswer, SessionsAnswer
 
 
@@ -107,7 +108,10 @@ def python(session_id: str, state: Path | None, as_json: bool, **given: Any) -> 
 
 @session.command("list")
 @click.option(
-    "--in-state", metavar="STATE", help="Only sessions in this state (running, idle, closed, …)."
+    "--in-state",
+    type=click.Choice(get_args(State)),
+    metavar="STATE",
+    help="Only sessions in this state (running, idle, closed, …).",
 )
 @click.option("--limit", type=click.IntRange(1, 500), default=100, show_default=True)
 @click.option("--after", metavar="SESSION", help="Go on after this one: the next page.")
