@@ -75,16 +75,19 @@ def disk_mib(folders: list[str], limit_mib: float) -> float:
     waiting = list(folders)
     while waiting:
         try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    seen += 1
+            entries = os.scandir(waiting.pop())
+        except OSError:
+            continue  # removed meanwhile, or not ours to read
+        with entries:
+            for entry in entries:
+                seen += 1
+                # Each for itself: a file that is removed right now must not hide the rest of its folder.
+                with suppress(OSError):
                     used += entry.stat(follow_symlinks=False).st_blocks * 512
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
-                    if used > limit_mib * MIB or seen > WALK_ENTRIES_MAX:
-                        return max(used / MIB, limit_mib + 1)
-        except OSError:
-            continue  # removed meanwhile, or not ours to read
+                if used > limit_mib * MIB or seen > WALK_ENTRIES_MAX:
+                    return max(used / MIB, limit_mib + 1)
     return used / MIB
 
 

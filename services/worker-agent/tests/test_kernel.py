@@ -1,0 +1,76 @@
+"""What the sidecar adds up where the kernel does not bound it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from shared.pools import PodLimits
+from worker_agent.adapters import kernel
+from worker_agent.pod import SandboxFacts
+
+
+def test_the_disk_sum_counts_all_folders_and_all_depths(tmp_path: Path) -> None:
+    """Workspace and scratch together."""
+    (tmp_path / "a" / "deep").mkdir(parents=True)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a" / "deep" / "file").write_bytes(b"x" * kernel.MIB)
+    (tmp_path / "b" / "file").write_bytes(b"x" * kernel.MIB)
+
+    used = kernel.disk_mib([str(tmp_path / "a"), str(tmp_path / "b")], 100)
+
+    assert 2 <= used < 2.2
+
+
+def test_files_that_come_and_go_hide_nothing(tmp_path: Path) -> None:
+    """A sandbox that churns small files beside a large one is still seen to fill the disk."""
+    (tmp_path / "large").write_bytes(b"x" * 4 * kernel.MIB)
+    done = threading.Event()
+
+    def churn() -> None:
+        while not done.is_set():
+            for number in range(50):
+                (tmp_path / f"small-{number}").touch()
+            for number in range(50):
+                (tmp_path / f"small-{number}").unlink()
+
+    churning = threading.Thread(target=churn)
+    churning.start()
+    try:
+        sums = [kernel.disk_mib([str(tmp_path)], 100) for _ in range(200)]
+    finally:
+        done.set()
+        churning.join(10)
+
+    assert min(sums) >= 4
+
+
+def test_a_passed_limit_is_named_with_its_bound(tmp_path: Path) -> None:
+    """Processes below the runner, memory of them all, files."""
+    code = "import os, sys, time; x = b'x' * (40 << 20); os.fork(); os.fork(); print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as root:
+        try:
+            assert root.stdout is not None
+            for _ in range(4):
+                root.stdout.readline()
+            said = {
+                name: kernel.passed_limit(
+                    SandboxFacts(
+                        isolation="process", workspace=str(tmp_path), watch=(name,), pid=root.pid
+                    ),
+                    PodLimits(memory_mib=32, pids=limit_pids, disk_mib=1),
+                )
+                for name, limit_pids in (("pids", 8), ("memory", 128), ("disk", 128))
+            }
+            assert said["pids"] is None
+            assert said["disk"] is None
+            assert said["memory"] is not None
+            assert said["memory"].startswith("memory_mib: ")
+            assert said["memory"].endswith(", at most 32")
+            assert len(list(kernel.process_tree(root.pid))) == 4
+        finally:
+            for pid in list(kernel.process_tree(root.pid)):
+                os.kill(pid, 9)
