@@ -14,7 +14,7 @@ from shared.messages import TaskResult
 from shared.record import Origin, Record
 from shared.service import Stop
 from worker_agent.core.results import Place, RunEnd
-from worker_agent.loops import commit, hold_session
+from worker_agent.loops import commit, hold_session, run_task
 from worker_agent.loops.commit import Committer
 from worker_agent.loops.hold_session import SessionHolder
 from worker_agent.loops.run_task import Ports, TaskRunner
@@ -99,6 +99,7 @@ class FakeSandbox:
     def __init__(self) -> None:
         """Be there."""
         self.lost = False
+        self.end = RunEnd(exit_code=0)
         self.ran: list[str] = []
         self.after_run: list[Any] = []
         """Called one after each run."""
@@ -108,7 +109,7 @@ class FakeSandbox:
         self.ran.append(order.env["AGENT_SANDBOX_TASK"])
         if self.after_run:
             self.after_run.pop(0)()
-        return RunEnd(exit_code=0)
+        return self.end
 
     async def wait_lost(self) -> None:
         """Never return."""
@@ -226,6 +227,18 @@ class TestLeaving:
         assert (truth.record.state, truth.record.position) == ("queued", 1)
         assert truth.record.lost is not None
         assert truth.record.lost.cause == "sandbox_lost"
+
+    async def test_a_worker_that_dies_with_its_sandbox_writes_no_failure(self) -> None:
+        """A node that is killed may take the sandbox first: the task is to run again, not to have failed."""
+        truth, sandbox = FakeTruth(), FakeSandbox()
+        sandbox.end = RunEnd(lost=True)
+        holding = asyncio.create_task(hold(truth, sandbox, owned(truth, body(keep=True)), Stop()))
+        await asyncio.sleep(run_task.LOSS_GRACE_S / 5)
+        assert sandbox.ran == [SESSION]
+        assert truth.results == {}
+
+        await holding  # it outlived its sandbox after all: the sandbox ended by itself
+        assert truth.results[SESSION].reason == "sandbox_lost"
 
     async def test_an_idle_worker_that_finds_work_after_its_release_takes_the_session_back(
         self, monkeypatch: pytest.MonkeyPatch

@@ -32,6 +32,9 @@ from worker_agent.ports import Held, RunOrder, Sandbox, Truth, Voice
 
 log = logs.get(__name__)
 
+LOSS_GRACE_S = 0.5
+"""Wait before a sandbox that ended by itself is blamed for it: what ended it may be about to end this process too."""
+
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
     """A task as it came."""
@@ -217,6 +220,10 @@ class TaskRunner:
             on_output=on_output,
         )
         end: RunEnd = await self._ports.sandbox.run(order)
+        if end.lost and end.stopped is None and not end.oom:
+            # A dying node takes the sandbox and the sidecar with it, in any order (measured: the sandbox first in one
+            # of six). A result written in between would say `failed` of a task that another worker is to run again.
+            await asyncio.sleep(LOSS_GRACE_S)
         timing = msgspec.structs.replace(
             attempt.timing, started_ms=started[0], finished_ms=time.time() * 1000
         )
