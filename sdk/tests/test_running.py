@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_sandbox.orders import Order
-from agent_sandbox.running import RunningTask
+from agent_sandbox.running import RunningTask, start_task
 from shared.errors import Unavailable
 
 
@@ -39,20 +39,20 @@ class FakeBus:
         return self.taken[0]
 
 
+ORDER = Order(
+    tenant="t",
+    session="session-1",
+    task="task-0001",
+    subject="",
+    body=b"",
+    wait_s=60.0,
+    pool="p",
+)
+
+
 def running(bus: Any) -> RunningTask:
     """Return a task that is not published."""
-    return RunningTask(
-        bus,
-        Order(
-            tenant="t",
-            session="session-1",
-            task="task-0001",
-            subject="",
-            body=b"",
-            wait_s=60.0,
-            pool="p",
-        ),
-    )
+    return RunningTask(bus, ORDER)
 
 
 async def test_a_task_that_cannot_be_heard_keeps_no_subscription() -> None:
@@ -75,3 +75,40 @@ async def test_a_reader_of_events_that_is_cancelled_leaves_no_waiter() -> None:
     await asyncio.sleep(0.01)
 
     assert asyncio.all_tasks() == before
+
+
+class MovingBus:
+    """Loses its server, and finds another."""
+
+    def __init__(self, refusals: int) -> None:
+        """Refuse so many subscriptions."""
+        self.refusals = refusals
+        self.published: list[str] = []
+
+    async def subscribe(self, *_: Any) -> FakeSubscription:
+        """Refuse while there is no server."""
+        if self.refusals:
+            self.refusals -= 1
+            raise Unavailable("no answer")
+        return FakeSubscription()
+
+    async def publish_acked(self, *_: Any, message_id: str, **__: Any) -> None:
+        """Take it."""
+        self.published.append(message_id)
+
+
+async def test_a_server_that_dies_before_the_publish_is_no_error() -> None:
+    """The subscriptions are tried again on the next server; the task is published once, within the caller's deadline."""
+    bus: Any = MovingBus(refusals=3)
+    await start_task(bus, ORDER, deadline_s=5)
+
+    assert bus.published == [ORDER.task]
+
+
+async def test_no_server_at_all_is_an_error_at_the_deadline() -> None:
+    """Nothing was published, and the error says so."""
+    bus: Any = MovingBus(refusals=1000)
+    with pytest.raises(Unavailable):
+        await start_task(bus, ORDER, deadline_s=0.3)
+
+    assert bus.published == []

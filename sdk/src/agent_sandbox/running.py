@@ -25,6 +25,7 @@ from shared.messages import CancelAnswer, TaskResult
 READ_EVERY_S = 1.0
 READ_TIMEOUT_S = 0.5
 LATE_START_S = 0.1
+LISTEN_AGAIN_S = 0.2
 EVENTS_MAX = 4096
 """Events that wait for a slow reader; what comes after is taken from the result in the end."""
 RESULT_GRACE_S = 60.0
@@ -229,6 +230,17 @@ class RunningTask:
         return Result(raw=stored, tti_s=self._started_after_s, total_s=self._total_s)
 
 
+async def _listen_until(running: RunningTask, until: float) -> None:
+    """Subscribe, and again where a server died meanwhile: another takes the connection over in a moment."""
+    while True:
+        try:
+            return await running.listen()
+        except Unavailable:
+            if time.monotonic() + LISTEN_AGAIN_S >= until:
+                raise
+        await asyncio.sleep(LISTEN_AGAIN_S)
+
+
 async def start_task(bus: Bus, order: Order, *, deadline_s: float) -> RunningTask:
     """Publish a task and return it as soon as it is accepted.
 
@@ -240,13 +252,18 @@ async def start_task(bus: Bus, order: Order, *, deadline_s: float) -> RunningTas
     Raises:
         LimitExceeded: body too large, or the lane is full; it was not accepted.
         Rejected: no such pool; it was not accepted.
+        Unavailable: no server answered at all; it was not published.
         OutcomeUnknown: no answer; it may have been accepted.
     """
     running = RunningTask(bus, order)
-    await running.listen()
+    until = time.monotonic() + deadline_s
+    await _listen_until(running, until)
     try:
         await bus.publish_acked(
-            order.subject, order.body, message_id=order.task, deadline_s=deadline_s
+            order.subject,
+            order.body,
+            message_id=order.task,
+            deadline_s=max(LISTEN_AGAIN_S, until - time.monotonic()),
         )
     except BaseException:
         await running.forget()
