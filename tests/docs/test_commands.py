@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -62,12 +64,19 @@ def test_every_command_of_a_document_is_executed_somewhere(path: Path) -> None:
     assert unknown == []
 
 
+@pytest.fixture
+def passable() -> Iterator[Path]:
+    """A folder that sandboxes with a user of their own can pass through; pytest's own are shut to others."""
+    with tempfile.TemporaryDirectory(prefix="agent-sandbox-docs-") as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
+
+
 @pytest.mark.timeout(180)
-def test_the_quick_start_works_as_it_stands(tmp_path: Path) -> None:
+def test_the_quick_start_works_as_it_stands(passable: Path) -> None:
     """README's second block: up, a command, status, down."""
-    tmp_path.chmod(0o711)
     quick_start = shell_blocks((ROOT / "README.md").read_text())[1]
-    environment = {**os.environ, "AGENT_SANDBOX_STATE": str(tmp_path / "state"), "COLUMNS": "120"}
+    environment = {**os.environ, "AGENT_SANDBOX_STATE": str(passable / "state"), "COLUMNS": "120"}
 
     ran = subprocess.run(
         ["sh", "-ec", quick_start],

@@ -142,7 +142,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     place.mkdir()
     if os.geteuid() != 0:
         pytest.skip("mounting a small disk needs root")
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "small", place], check=True)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "small", place]
+    if subprocess.run(mount, check=False).returncode:
+        pytest.skip("root may not mount here")
     yield place
     subprocess.run(["umount", "--lazy", place], check=True)
 
