@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from drill import exists, is_there, until
 
 from local_node.adapters.cgroups import Groups
 from local_node.adapters.pod_files import PodFiles
+from local_node.adapters.sandboxes import shut_folder
 from local_node.adapters.uids import BASE, COUNT, UidRange
 from local_node.adapters.zygote import protocol, tree
 from local_node.adapters.zygote.client import Zygote, ZygoteConfig
@@ -77,6 +79,18 @@ def test_a_confined_child_can_still_say_why_it_ends() -> None:
         subprocess.run(program, pass_fds=[theirs.fileno()], check=True, timeout=20)
 
         assert protocol.receive(ours) == (protocol.REPORT, 7, b"why", ())
+
+
+def test_a_folder_that_sandboxes_can_not_pass_is_named() -> None:
+    """Root's home is one, and with it root's usual state folder."""
+    with tempfile.TemporaryDirectory() as name:
+        top = Path(name)
+        pods = top / "state" / "pods"
+        pods.mkdir(parents=True)
+
+        assert shut_folder(pods) == top  # made for its owner alone
+        top.chmod(0o711)
+        assert shut_folder(pods) is None
 
 
 async def test_a_module_that_is_missing_stops_the_zygote(tmp_path: Path) -> None:

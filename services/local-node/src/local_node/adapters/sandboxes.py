@@ -148,6 +148,10 @@ class Sandboxes:
     async def _try(self, isolation: str, own_uid: bool) -> str:
         pod = f"probe-{isolation}"
         uid = self._uids.take(()) if own_uid and self._uids is not None else None
+        if uid is not None and isolation not in _ROOTED:
+            shut = shut_folder(self._files.pods_dir)
+            if shut is not None:
+                return f"{shut} is shut to the users of sandboxes: chmod o+x {shut}, or choose another state folder"
         self._files.create(pod, uid, with_tmp=isolation not in _ROOTED)
         request = {
             "pod": pod, "isolation": isolation, "uid": uid, "rlimits": _PROBE_LIMITS, "niceness": 0, "probe": True,
@@ -180,6 +184,12 @@ def _count_user_processes() -> int:
                 if entry.stat().st_uid == os.geteuid():
                     count += sum(1 for _ in (entry / "task").iterdir())
     return count
+
+
+def shut_folder(path: Path) -> Path | None:
+    """Return the outermost folder on the way to `path` that users other than its own may not pass, or None."""
+    way = [folder for folder in reversed(path.resolve().parents) if folder.exists()]
+    return next((folder for folder in way if not folder.stat().st_mode & 0o001), None)
 
 
 def _last_line(text: str) -> str:
