@@ -201,3 +201,11 @@ def test_where_no_node_can_take_it_the_reason_is_told(
 
     assert isinstance(reason, str)
     assert words in reason
+
+
+def test_a_manager_that_just_started_does_not_know_who_else_lives() -> None:
+    """Near a pool's cap it waits until it must have heard the others."""
+    peers = Peers("a", started=10.0)
+
+    assert not peers.is_settled(10.9)
+    assert peers.is_settled(11.0)

@@ -13,6 +13,8 @@ from shared.messages import Message
 DEAD_AFTER_S = 1.5
 """A pool-manager that was silent for so long is counted out."""
 BEAT_S = 0.4
+SETTLE_S = 1.0
+"""Two that start together do not know each other before their first heartbeats."""
 GRACE_S = 0.5
 """How long the next one waits for the one before."""
 
@@ -27,9 +29,10 @@ class ManagerBeat(Message, frozen=True, kw_only=True, omit_defaults=True):
 class Peers:
     """The living pool-managers, as this one hears them."""
 
-    def __init__(self, me: str) -> None:
-        """Start alone, as `me`."""
+    def __init__(self, me: str, started: float = float("-inf")) -> None:
+        """Start alone, as `me`, at `started` (monotonic clock)."""
         self.me = me
+        self._started = started
         self._seen: dict[str, float] = {}
 
     def heard(self, beat: ManagerBeat, now: float) -> None:
@@ -46,6 +49,10 @@ class Peers:
         for name in [name for name, seen in self._seen.items() if now - seen > DEAD_AFTER_S]:
             del self._seen[name]
         return list(self._seen)
+
+    def is_settled(self, now: float) -> bool:
+        """Return whether this one has listened long enough to have heard all others that live."""
+        return now - self._started >= SETTLE_S
 
     def rank(self, key: str, now: float) -> int:
         """Return how many act before this one on `key`: 0 for the first."""

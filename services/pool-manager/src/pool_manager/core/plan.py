@@ -127,8 +127,10 @@ def starts(slots: Slots, facts: Facts, clock: Clock) -> list[Start]:
         slot = _next(slots, name, row, facts.peers.me, clock)
         if room_pods > NEAR_CAP:
             key, since = slot.pod, due.since
-        else:
+        elif facts.peers.is_settled(now):
             key, since = f"cap/{spec.name}", max(due.since, slots.open_since or now)
+        else:
+            continue
         if name in facts.busy or not facts.peers.may_act(key, since=since, now=now):
             continue
         if room_pods <= len(planned):

@@ -38,7 +38,7 @@ class World:
             started_ms: wall clock, milliseconds since 1970.
         """
         self._started_ms = started_ms
-        self.peers = Peers(me)
+        self.peers = Peers(me, now)
         self.table = Table()
         self.nodes = Nodes()
         self.detector = Detector(self.nodes, bounds, now)
