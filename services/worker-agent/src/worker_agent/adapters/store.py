@@ -9,7 +9,7 @@ from shared.messages import TaskResult
 from shared.record import Record
 from worker_agent.ports import Entry
 
-ANSWER_S = 0.5
+ANSWER_S = 1.0
 """Longest wait for one answer; then the outcome is unknown and the record is read."""
 
 
