@@ -277,6 +277,8 @@ class Link:
             self.client.abandon(inbox, late, LATE_S)
             if question.answered:  # the caller was cancelled with the answer already there
                 late(question.future.result())
+            elif question.missed is not None:
+                late(question.missed)
             raise
         self.client.contact = max(self.client.contact, question.sent_at)
         return answer

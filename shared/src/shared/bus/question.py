@@ -17,7 +17,7 @@ class NobodyListens(Unavailable):
 class Question:
     """A request whose answers are awaited: one, or several until `take` says that they are complete."""
 
-    __slots__ = ("future", "sent_at", "subject", "take")
+    __slots__ = ("future", "missed", "sent_at", "subject", "take")
 
     def __init__(self, subject: str, take: Callable[[Message], bool] | None) -> None:
         """Make a question.
@@ -29,11 +29,15 @@ class Question:
         self.subject = subject
         self.take = take
         self.sent_at = time.monotonic()
+        self.missed: Message | None = None
+        """An answer that came when the question had just ended: between its cancellation and its asker's notice of it."""
         self.future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
 
     def answer(self, message: Message) -> None:
         """Take an answer."""
-        if (self.take is None or self.take(message)) and not self.future.done():
+        if self.future.done():
+            self.missed = message
+        elif self.take is None or self.take(message):
             self.future.set_result(message)
 
     @property
