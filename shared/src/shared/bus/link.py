@@ -275,10 +275,8 @@ class Link:
             answer = await self._wait(token, question, timeout_s)
         except BaseException:
             self.client.abandon(inbox, late, LATE_S)
-            if question.answered:  # the caller was cancelled with the answer already there
-                late(question.future.result())
-            elif question.missed is not None:
-                late(question.missed)
+            if (unheard := question.unheard) is not None:
+                late(unheard)
             raise
         self.client.contact = max(self.client.contact, question.sent_at)
         return answer

@@ -41,10 +41,12 @@ class Question:
             self.future.set_result(message)
 
     @property
-    def answered(self) -> bool:
-        """Whether an answer has come."""
+    def unheard(self) -> Message | None:
+        """The answer that came although its asker has gone: just before it left, or just after."""
         future = self.future
-        return future.done() and not future.cancelled() and future.exception() is None
+        if future.done() and not future.cancelled() and future.exception() is None:
+            return future.result()
+        return self.missed
 
     def fail(self, error: ServiceError) -> None:
         """End the question with an error."""
