@@ -8,6 +8,8 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
+import msgspec
+
 from shared import limits, task
 from shared.errors import ErrorInfo
 from worker_agent.adapters import kernel
@@ -82,19 +84,11 @@ class RunnerSandbox:
             self._doing.cancel()
             self._doing = None
         cause, limit = self._stopped
-        return RunEnd(
-            exit_code=end.exit_code,
-            signal=end.signal,
+        return msgspec.structs.replace(
+            end,
             stopped=cause,
             limit=limit,
             oom=kernel.oom_kills(facts.memory_cgroup) > kills_before,
-            lost=end.lost,
-            failure=end.failure,
-            interpreter=end.interpreter,
-            data=end.data,
-            size=end.size,
-            entries=end.entries,
-            truncated=end.truncated,
         )
 
     async def stop(self, cause: StopCause, limit: str = "") -> None:
