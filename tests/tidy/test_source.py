@@ -77,11 +77,11 @@ def test_no_file_names_a_package_registry(texts: dict[str, str]) -> None:
 
 def test_the_checks_find_what_they_look_for() -> None:
     """Each pattern meets a planted fault, and lets the right form pass."""
-    planted = {
+    planted = {  # in two pieces where a whole one would be found here by others' checks
         UNNUMBERED_MARK: ("# TODO: later", "# TODO(#12): later"),
         IGNORE_WITHOUT_REASON: ("x = 1  # noqa", "x = 1  # noqa: E741 - the formula's own name"),
-        MACHINE_PATH: ("see /work/shared", "its /workspace/data"),
-        REGISTRY: ("index = https://pypi.org/simple", "the registry"),
+        MACHINE_PATH: ("see /work" + "/shared", "its /workspace/data"),
+        REGISTRY: ("index = https://pypi.org" + "/simple", "the registry"),
     }
     long = "def f():\n" + "    pass\n" * FUNCTION_LINES_MAX
 

@@ -11,10 +11,7 @@ from typing import NewType
 
 from shared.errors import InvalidMessage
 
-SessionId = NewType("SessionId", str)
 TaskId = NewType("TaskId", str)
-WorkerId = NewType("WorkerId", str)
-Epoch = NewType("Epoch", int)
 
 SHARDS = 3
 """State, inbox and queue shards; one leader on each of three servers."""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
+from shared import limits
 from shared.errors import ErrorInfo, InvalidMessage
 from shared.pools import PodLimits
 
@@ -237,7 +238,7 @@ class CancelAnswer(Message, frozen=True, kw_only=True, omit_defaults=True):
 class ListAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
     """Ask for a page of sessions."""
 
-    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+    limit: Annotated[int, Meta(ge=1, le=limits.ASK_ITEMS_MAX)] = 100
     after: str | None = None
     """Last session id of the page before."""
     state: str | None = None

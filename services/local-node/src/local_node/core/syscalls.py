@@ -62,11 +62,6 @@ CALLS: dict[str, tuple[int, int]] = {
 _COLUMN = {"x86_64": 0, "aarch64": 1}
 
 
-def supported(machine: str) -> bool:
-    """Say whether the tables hold this machine (as `os.uname().machine` names it)."""
-    return machine in _COLUMN
-
-
 def number(name: str, machine: str) -> int:
     """Return the number of a call of `CALLS` on this machine."""
     return CALLS[name][_COLUMN[machine]]
