@@ -25,9 +25,9 @@ from agent_sandbox.running import (
     RESULT_GRACE_S,
     RunningTask,
     finish,
-    start_task,
 )
 from agent_sandbox.session import Session
+from agent_sandbox.turns import PublishTurns
 from shared import messages, subjects
 from shared.bus import Bus, BusOptions
 from shared.errors import ErrorInfo, InvalidMessage, NotFound
@@ -63,6 +63,7 @@ class Client:
         """
         self.options = options or ClientOptions()
         self._bus: Bus | None = None
+        self._turns = PublishTurns()
 
     async def __aenter__(self) -> Self:
         """Connect.
@@ -179,7 +180,7 @@ class Client:
             wait_s=task.deadline_s + RESULT_GRACE_S,
         )
         try:
-            return await start_task(self.bus, order, deadline_s=self.options.publish_s)
+            return await self._turns.start(self.bus, order, deadline_s=self.options.publish_s)
         except NotFound as exc:
             raise NotFound(f"no pool {pool!r}: nobody takes tasks for it") from exc
 
@@ -225,7 +226,7 @@ class Client:
             pool=None,
             wait_s=task.deadline_s + RESULT_GRACE_S,
         )
-        return await start_task(self.bus, order, deadline_s=self.options.publish_s)
+        return await self._turns.start(self.bus, order, deadline_s=self.options.publish_s)
 
     # --- by id -----------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,10 @@ import msgspec
 
 from shared import transitions
 from shared.errors import Conflict, LimitExceeded, OutcomeUnknown, ServiceError
+from shared.messages import TaskResult
+from shared.quota import FULL_LASTS_S, FullTenants, TenantFull
 from shared.record import Origin, Record
+from worker_agent.core.claims import Full
 from worker_agent.core.results import Place
 from worker_agent.loops.claim import Claimer
 
@@ -111,3 +114,47 @@ async def test_a_full_store_is_a_shard_that_is_down() -> None:
 
     assert await claim(truth, delivery) is None
     assert delivery.settled == "give_back"
+
+
+class EndingTruth(FakeTruth):
+    """Keeps the end of a session that was never born."""
+
+    def __init__(self) -> None:
+        """Hold nothing."""
+        super().__init__(None)
+        self.ended: list[tuple[Record, TaskResult]] = []
+
+    async def commit(self, record: Record, expected_seq: int, result: TaskResult) -> int:
+        """Keep both."""
+        assert expected_seq == 0
+        self.ended.append((record, result))
+        return 2
+
+
+async def test_a_full_tenant_gets_no_new_session() -> None:
+    """Its task is rejected, and told which bound it met."""
+    truth: Any = EndingTruth()
+    delivery: Any = FakeDelivery(None)
+
+    assert await Claimer(truth, PLACE, full=("t",)).claim(delivery) is None
+    assert delivery.settled == "ack"
+    ((record, result),) = truth.ended
+    assert record.state == "rejected"
+    assert (result.status, result.reason) == ("rejected", "limit")
+    assert result.error is not None
+    assert "TENANT_SESSIONS_MAX" in result.error.message
+
+
+def test_what_was_said_of_full_tenants_ends_by_itself() -> None:
+    """A worker that misses the all-clear refuses nobody for long."""
+    full = Full((), now=0.0)
+    assert full.why("t", 1.0) is None
+    full.heard(FullTenants(full=(TenantFull("t", 12, 10),)), now=1.0)
+    why = full.why("t", 2.0)
+    assert why is not None
+    assert "at most 10" in why.message
+    assert full.why("other", 2.0) is None
+    assert full.why("t", 1.0 + FULL_LASTS_S) is None
+    full.heard(FullTenants(full=(TenantFull("t", 12, 10),)), now=10.0)
+    full.heard(FullTenants(), now=11.0)
+    assert full.why("t", 11.0) is None

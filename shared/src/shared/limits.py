@@ -34,6 +34,27 @@ LIST_ENTRIES_MAX: Final = 1000
 """Entries that one `list` task returns."""
 LANE_MESSAGES_MAX: Final = 20_000
 """Messages that one tenant may have waiting in one lane (pool and class) and shard."""
+QUEUE_BYTES_MAX: Final = 512 * 1024 * 1024
+"""Messages that wait in one queue shard, all tenants together; then publishes are refused."""
+INBOX_ENTRIES_MAX: Final = 1_000
+"""Tasks that may wait in one session's inbox; the newest above it are rejected (`limit`)."""
+TENANT_INBOX_ENTRIES_MAX: Final = 10_000
+"""Tasks of one tenant that may wait in all its inboxes of one shard; from the longest inboxes the newest are rejected
+(`limit`)."""
+INBOX_MESSAGES_MAX: Final = 200_000
+"""Tasks that may wait in one inbox shard, all tenants together; then publishes are refused."""
+INBOX_BYTES_MAX: Final = 1024 * 1024 * 1024
+"""The same in bytes."""
+TENANT_SESSIONS_MAX: Final = 10_000
+"""Sessions of one tenant that have not ended. Above it new ones are rejected (`limit`) by the worker that would have
+run them."""
+CANCELS_AHEAD_MAX: Final = 1_000
+"""Cancels of tasks that are not published yet, in ten minutes and of one tenant, that one pool-manager remembers;
+further ones are refused."""
+PUBLISHES_MAX: Final = 512
+"""Publishes of one client that are under way at once; further ones wait, at most as long as a publish may take."""
+DEAD_LETTERS_MAX: Final = 1_000
+"""Dead letters kept of one tenant and pool; the oldest go first."""
 INTERRUPTIONS_KEPT: Final = 8
 """Interruptions of one task that its record remembers."""
 DEATHS_MAX: Final = 3

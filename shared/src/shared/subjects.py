@@ -191,6 +191,10 @@ def manager_heartbeat(manager: str = "*") -> str:
     return f"hbm.{manager}"
 
 
+FULL = "full"
+"""A pool-manager says which tenants have as many sessions as they may (core NATS)."""
+
+
 def gone(pool: str, pod: str = "*") -> str:
     """A node says: all processes of this pod are gone."""
     return f"gone.{pool}.{pod}"

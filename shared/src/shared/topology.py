@@ -108,6 +108,8 @@ def _inbox(shard: int) -> StreamSpec:
         [f"in.{shard}.*.*.*"],
         shard,
         max_msgs_per_subject=1,
+        max_msgs=limits.INBOX_MESSAGES_MAX,
+        max_bytes=limits.INBOX_BYTES_MAX,
         discard="new",
         discard_new_per_subject=True,
         max_age=INBOX_AGE_MAX_S * SECOND_NS,
@@ -131,6 +133,7 @@ def _queue(shard: int, pools: Sequence[PoolSpec], created_ms: int) -> StreamSpec
         shard,
         retention="workqueue",
         max_msgs_per_subject=limits.LANE_MESSAGES_MAX,
+        max_bytes=limits.QUEUE_BYTES_MAX,
         discard="new",
         discard_new_per_subject=True,
         # Ids of messages without one come from the sequence: a stream made anew must not give them again.
@@ -214,6 +217,7 @@ def topology(pools: Sequence[PoolSpec], *, created_ms: int) -> Topology:
             ["dlq.*.*"],
             2,
             max_bytes=DEAD_LETTER_BYTES_MAX,
+            max_msgs_per_subject=limits.DEAD_LETTERS_MAX,
             max_age=DEAD_LETTER_AGE_MAX_S * SECOND_NS,
             allow_direct=True,
         )

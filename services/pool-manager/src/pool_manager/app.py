@@ -18,12 +18,14 @@ from pool_manager.adapters.truth import StreamTruth
 from pool_manager.core.lost import Bounds
 from pool_manager.core.peers import BEAT_S, ManagerBeat
 from pool_manager.core.plan import Times
+from pool_manager.core.quota import Quotas
 from pool_manager.core.world import World
 from pool_manager.loops.answer import Answerer
 from pool_manager.loops.cancel import Canceller
 from pool_manager.loops.expire import Expirer
 from pool_manager.loops.hear import Ears
 from pool_manager.loops.learn import Learner
+from pool_manager.loops.quota import QuotaKeeper
 from pool_manager.loops.recover import Recoverer
 from pool_manager.loops.refill import Refiller
 from pool_manager.loops.ring import Ringer
@@ -77,7 +79,8 @@ class Manager:
         self._recoverer = Recoverer(self.world, truth, queue)
         self._waker = Waker(self.world, truth, queue)
         self._ringer = Ringer(self.world, queue, self._refiller.wanted)
-        self._sweeper = Sweeper(self.world, truth, queue, self._waker)
+        self._quotas = QuotaKeeper(self.world, truth, self._voice, mint, quotas_of(settings))
+        self._sweeper = Sweeper(self.world, truth, queue, self._waker, self._quotas)
         self._expirer = Expirer(self.world, truth, queue)
         self._canceller = Canceller(self.world, truth, BusWorkers(bus), self._voice)
         self._answerer = Answerer(self.world, truth, self._voice)
@@ -94,6 +97,7 @@ class Manager:
             self._recoverer.hands,
             self._waker.hands,
             self._sweeper.hands,
+            self._quotas.hands,
             self._canceller.hands,
             self._answerer.hands,
         ]
@@ -105,6 +109,7 @@ class Manager:
             self._ringer.run,
             self._learner.run,
             self._sweeper.run,
+            self._quotas.run,
             self._expirer.run,
         ]
         async with self._bus.watch_contact(), asyncio.TaskGroup() as group:
@@ -165,6 +170,15 @@ class Manager:
         self.world.detector.restart(time.monotonic())
         self._learner.wanted.set()
         self._sweeper.survey_soon()
+
+
+def quotas_of(settings: PoolSettings) -> Quotas:
+    """Return what each tenant may have."""
+    return Quotas(
+        sessions_max=settings.tenant_sessions_max,
+        inbox_entries_max=settings.inbox_entries_max,
+        tenant_inbox_entries_max=settings.tenant_inbox_entries_max,
+    )
 
 
 async def keep_beating(voice: Voice, me: str) -> None:

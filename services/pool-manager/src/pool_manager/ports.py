@@ -13,6 +13,7 @@ import msgspec
 
 from pool_manager.core.peers import ManagerBeat
 from shared.messages import CancelAnswer, CancelOrder, PodSpec, Slot, TaskResult
+from shared.quota import FullTenants
 from shared.record import Record
 
 
@@ -78,6 +79,10 @@ class Truth(Protocol):
 
     async def inbox_subjects(self, shard: int) -> list[tuple[str, str, str]]:
         """Return (tenant, session, task) of every inbox entry of a shard."""
+        ...
+
+    async def remove_entry(self, session: str, seq: int) -> None:
+        """Remove one inbox entry of a session by its stream sequence."""
         ...
 
     async def purge_inbox(self, tenant: str, session: str, position: int) -> None:
@@ -185,6 +190,9 @@ class Workers(Protocol):
 class Mint(Protocol):
     """Makes pods' specs complete: credential, servers, settings."""
 
+    full_tenants: tuple[str, ...]
+    """Tenants that get no new session: new workers are told at once."""
+
     def pod_spec(self, slot: Slot, isolation: str, lanes: tuple[tuple[str, int], ...]) -> PodSpec:
         """Return what a node needs to start the slot's pod."""
         ...
@@ -195,6 +203,10 @@ class Voice(Protocol):
 
     async def beat(self, beat: ManagerBeat) -> None:
         """Say that it lives."""
+        ...
+
+    async def full(self, said: FullTenants) -> None:
+        """Tell workers which tenants get no new session."""
         ...
 
 

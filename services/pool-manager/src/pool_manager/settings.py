@@ -7,8 +7,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from shared import limits
+
 PREFIX = "POOL_"
 
+Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0, le=24 * 3600)]
 
 
@@ -48,3 +51,9 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     disconnect_s: Seconds = 0.3
     """A worker that dropped its connection and is not heard again for so long has its epoch revoked."""
     worker_log_level: str = "info"
+    tenant_sessions_max: Count = limits.TENANT_SESSIONS_MAX
+    """Sessions of one tenant that have not ended; above it new ones are rejected."""
+    inbox_entries_max: Count = limits.INBOX_ENTRIES_MAX
+    """Tasks that may wait in one session's inbox; the newest above it are rejected."""
+    tenant_inbox_entries_max: Count = limits.TENANT_INBOX_ENTRIES_MAX
+    """Tasks of one tenant that may wait in all its inboxes of one shard."""

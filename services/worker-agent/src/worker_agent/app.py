@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable
 
 from shared import logs, messages, subjects
 from shared.bus import Bus, BusOptions, Handler, Message
 from shared.errors import InvalidMessage, OutcomeUnknown, StaleEpoch, Unavailable
 from shared.messages import CancelAnswer, CancelOrder, WorkerBeat, WorkerState
+from shared.quota import FullTenants
 from shared.service import Stop
 from worker_agent.adapters.contact import BusContact
 from worker_agent.adapters.queue import PoolLanes
@@ -49,9 +51,10 @@ class Worker:
         self._held: Held | None = None
         self._beater = Beater(contact, settings, self._beat)
         self._fence = Fence(contact, truth, sandbox, settings)
+        self._claimer = Claimer(truth, pod.place, full=settings.full_tenants)
         self._waiter = BellWaiter(
             PoolLanes(bus, pod.spec.pool),
-            Claimer(truth, pod.place),
+            self._claimer,
             batch_first_every=settings.batch_first_every,
             on_delivery=self._make_ready,
         )
@@ -78,11 +81,13 @@ class Worker:
         async with asyncio.TaskGroup() as group:
             beating = group.create_task(self._beater.run(self._check_fence))
             watching = group.create_task(self._leave_without_sandbox(stop))
+            listening = group.create_task(self._hear_who_is_full())
             try:
                 held = await self._waiter.wait(self._pod.spec.lanes, stop)
                 if held is None:
                     await self._waiter.leave()
                     return
+                listening.cancel()
                 watching.cancel()  # from here on a lost sandbox is told in the session's results and record
                 self._held = held
                 self._beater.changed()  # a worker that lives and does not name its session is given up
@@ -95,8 +100,17 @@ class Worker:
                     )
                 obeying.cancel()
             finally:
-                beating.cancel()
-                watching.cancel()
+                for each in (beating, watching, listening):
+                    each.cancel()
+
+    async def _hear_who_is_full(self) -> None:
+        """Hear which tenants get no new session. What was said before the pod was made is in its settings."""
+        await asyncio.sleep(CONTROL_AFTER_S)  # a worker made for a task that waits is bound by then
+
+        def heard(message: Message) -> None:
+            self._claimer.full.heard(messages.decode(message.data, FullTenants), time.monotonic())
+
+        await self._patiently_hear(subjects.FULL, heard)
 
     async def _leave_without_sandbox(self, stop: Stop) -> None:
         """Claim nothing when there is nothing to run it: its first task would fail by no fault of its own."""

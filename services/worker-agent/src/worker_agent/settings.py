@@ -26,4 +26,6 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Frozen or unable to commit for so long, the worker ends its pod."""
     beat_bound_s: Annotated[float, Meta(gt=0)] = 0.25
     beat_warm_s: Annotated[float, Meta(gt=0)] = 2.0
+    full_tenants: tuple[str, ...] = ()
+    """Tenants that get no new session, as known when the pod was made; pool-managers say it again."""
     log_level: str = "info"

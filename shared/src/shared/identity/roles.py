@@ -105,7 +105,7 @@ def worker(pool: str, name: str) -> Permissions:
             subjects.bells(pool),
             subjects.dead_letter("*", pool),
         ),
-        (_inbox(name), subjects.bells(pool), "wake.>", subjects.control(name)),
+        (_inbox(name), subjects.bells(pool), "wake.>", subjects.control(name), subjects.FULL),
         answers=True,
     )
 
@@ -122,6 +122,7 @@ def pool_manager(name: str) -> Permissions:
             "bell.>",
             "node.>",
             subjects.manager_heartbeat(name),
+            subjects.FULL,
             "ctl.*",
             *_each(
                 "$JS.API.STREAM.MSG.GET", (*_STATES, *_INBOXES, *_QUEUES, subjects.POOLS_STREAM)

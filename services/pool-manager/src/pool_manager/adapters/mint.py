@@ -10,6 +10,8 @@ from shared.pools import PoolSpec
 
 WORKER = "WORKER_"
 """Prefix of the worker's settings."""
+TOLD_MAX = 1000
+"""Full tenants that a pod's spec names."""
 
 
 class SpecMint:
@@ -38,6 +40,8 @@ class SpecMint:
         self._servers = servers
         self._valid_s = valid_s
         self._common = dict(common)
+        self.full_tenants: tuple[str, ...] = ()
+        """Tenants that get no new session: new workers are told at once."""
 
     def pod_spec(self, slot: Slot, isolation: str, lanes: tuple[tuple[str, int], ...]) -> PodSpec:
         """Return what a node needs to start the slot's pod."""
@@ -58,5 +62,6 @@ class SpecMint:
                 f"{WORKER}IDLE_RELEASE_S": str(pool.idle_release_s),
                 f"{WORKER}ON_INTERRUPT": pool.on_interrupt,
                 f"{WORKER}BATCH_FIRST_EVERY": str(pool.batch_first_every),
+                f"{WORKER}FULL_TENANTS": ",".join(self.full_tenants[:TOLD_MAX]),
             },
         )

@@ -10,6 +10,7 @@ from shared import messages, subjects
 from shared.bus import Bus
 from shared.errors import NotFound, Rejected, Unavailable
 from shared.messages import Answer, CancelAnswer, CancelOrder, DeletePod, PodSpec, Slot
+from shared.quota import FullTenants
 
 CREATE_S = 2.0
 """A node takes a pod at once and starts it aside."""
@@ -102,6 +103,10 @@ class BusVoice:
     async def beat(self, beat: ManagerBeat) -> None:
         """Say to the other pool-managers that it lives."""
         await self._bus.publish(subjects.manager_heartbeat(beat.manager), messages.encode(beat))
+
+    async def full(self, said: FullTenants) -> None:
+        """Tell workers which tenants get no new session."""
+        await self._bus.publish(subjects.FULL, messages.encode(said))
 
     async def answer(self, reply: str, body: bytes) -> None:
         """Answer a request."""

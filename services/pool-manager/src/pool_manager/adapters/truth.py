@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 from pool_manager.ports import Entry, Known
 from shared import logs, messages, subjects
 from shared.bus import Bus, Stored, Write
-from shared.errors import InvalidMessage
+from shared.errors import InvalidMessage, NotFound
 from shared.ids import home
 from shared.messages import TaskResult
 from shared.record import Record
@@ -88,6 +89,14 @@ class StreamTruth:
             found += [subjects.parse_task(subject) for subject in page]
             if not page or len(found) >= info.get("total", 0):
                 return found
+
+    async def remove_entry(self, session: str, seq: int) -> None:
+        """Remove one inbox entry of a session by its stream sequence."""
+        with suppress(NotFound):
+            await self._bus.js_api(
+                f"STREAM.MSG.DELETE.{subjects.inbox_stream(home(session))}",
+                {"seq": seq, "no_erase": True},
+            )
 
     async def purge_inbox(self, tenant: str, session: str, position: int) -> None:
         """Remove the session's inbox entries up to stream sequence `position`."""

@@ -25,6 +25,8 @@ class End(msgspec.Struct, frozen=True):
     reason: Reason
     perhaps_begun: bool = False
     """A worker that goes on by itself may have begun it."""
+    words: str = ""
+    """Why, where the reason alone does not say it."""
 
     @property
     def state(self) -> EndState:
@@ -43,6 +45,16 @@ EXPIRED = End("expired", "deadline")
 SESSION_ENDED = End("rejected", "session_ended")
 UNKNOWN_SESSION = End("rejected", "unknown_session")
 POISON = End("poison", "deaths")
+
+
+def too_many(session_max: int, tenant_max: int) -> End:
+    """Return the end of an inbox entry above a bound."""
+    return End(
+        "rejected",
+        "limit",
+        words=f"too many tasks wait: at most {session_max} in a session's inbox (INBOX_ENTRIES_MAX), and "
+        f"{tenant_max} of a tenant in one shard (TENANT_INBOX_ENTRIES_MAX)",
+    )
 
 
 def result(task: str, record: Record, end: End, *, now_ms: int, accepted_ms: int = 0) -> TaskResult:
@@ -90,7 +102,7 @@ def result_without_record(
 def _error(end: End, hit: bool = False) -> ErrorInfo:
     # A worker that died in the middle may have run it in part; all else here was never begun, or is said by a worker.
     return ErrorInfo(
-        code=end.reason,
-        message=f"the task is {end.status}: {_WORDS[end.reason]}",
+        code="limit_exceeded" if end.reason == "limit" else end.reason,
+        message=f"the task is {end.status}: {end.words or _WORDS[end.reason]}",
         definite=not (hit or end.perhaps_begun or end.status == "poison"),
     )

@@ -43,6 +43,8 @@ class Table:
         self._ended: OrderedDict[str, Row] = OrderedDict()
         self._owners: dict[str, str] = {}
         self._owned_in: Counter[str] = Counter()
+        self.open_of: Counter[str] = Counter()
+        """Tenant -> its sessions that have not ended."""
         self.owned: dict[str, Row] = {}
         self.queued: dict[str, Row] = {}
         self.waiting: dict[str, Row] = {}
@@ -93,6 +95,7 @@ class Table:
                 self._ended.popitem(last=False)
             return row
         self._rows[key] = row
+        self.open_of[record.tenant] += 1
         if record.state in OWNED and record.owner:
             self.owned[key] = row
             self._owners[record.owner] = key
@@ -104,7 +107,10 @@ class Table:
         return row
 
     def _drop(self, key: str) -> None:
-        self._rows.pop(key, None)
+        if (gone := self._rows.pop(key, None)) is not None:
+            self.open_of[gone.record.tenant] -= 1
+            if not self.open_of[gone.record.tenant]:
+                del self.open_of[gone.record.tenant]
         self._ended.pop(key, None)
         self.queued.pop(key, None)
         self.waiting.pop(key, None)

@@ -7,11 +7,19 @@ import time
 
 from pool_manager.core import ends
 from pool_manager.core.cancels import AskOwner, EndSession, EndTask, Target, Tell, next_step
+from pool_manager.core.quota import Ahead
 from pool_manager.core.world import World
 from pool_manager.loops.hands import Hands
 from pool_manager.ports import Heard, Known, Replies, Truth, Workers
-from shared import logs, messages, subjects
-from shared.errors import Conflict, ErrorInfo, InvalidMessage, ServiceError, Unavailable
+from shared import limits, logs, messages, subjects
+from shared.errors import (
+    Conflict,
+    ErrorInfo,
+    InvalidMessage,
+    LimitExceeded,
+    ServiceError,
+    Unavailable,
+)
 from shared.ids import parse_name, parse_task_id
 from shared.messages import CancelAnswer, CancelAsk, CancelOrder
 from shared.record import Record
@@ -22,6 +30,7 @@ WITHIN_S = 10.0
 """For one cancel, an owner's commit left out; then the caller is told to ask again."""
 PAUSE_S = 0.1
 """Between two looks at a session that changes hands."""
+AHEAD_WINDOW_S = 600.0
 BUSY = ErrorInfo(code="unavailable", message="too many requests at once: ask again")
 
 
@@ -36,6 +45,7 @@ class Canceller:
         self._workers = workers
         self._replies = replies
         self._number = 0
+        self._ahead = Ahead(limits.CANCELS_AHEAD_MAX, AHEAD_WINDOW_S)
 
     async def heard(self, message: Heard) -> None:
         """Take a request."""
@@ -47,7 +57,7 @@ class Canceller:
         try:
             target = read_target(message.subject, message.data)
             answer = await self._cancel(target)
-        except InvalidMessage as exc:
+        except (InvalidMessage, LimitExceeded) as exc:
             answer = CancelAnswer(outcome="unknown", error=exc.info())
         except ServiceError as exc:
             log.warning("cancel.failed", subject=message.subject, code=exc.code, error=str(exc))
@@ -57,6 +67,18 @@ class Canceller:
     async def _answer(self, reply: str, answer: CancelAnswer) -> None:
         if reply:
             await self._replies.answer(reply, messages.encode(answer))
+
+    def _check_ahead(self, ended: Record) -> None:
+        """Bound what a tenant can have remembered of tasks that were never published.
+
+        Raises:
+            LimitExceeded: too many of late.
+        """
+        if not self._ahead.take(ended.tenant, time.monotonic()):
+            raise LimitExceeded(
+                f"cancels of tasks that are not published: at most {limits.CANCELS_AHEAD_MAX} in "
+                f"{AHEAD_WINDOW_S / 60:.0f} minutes (CANCELS_AHEAD_MAX)"
+            )
 
     async def _cancel(self, target: Target) -> CancelAnswer:
         not_by: Record | None = None
@@ -80,6 +102,8 @@ class Canceller:
                         )  # it is about to begin, to commit, or to be given up
                     not_by = record if answer is not None else None
                 case EndSession(ended):
+                    if known is None:
+                        self._check_ahead(ended)
                     if await self._end_session(ended, known, now_ms):
                         return CancelAnswer(outcome="cancelled", status="cancelled")
                 case EndTask(end):

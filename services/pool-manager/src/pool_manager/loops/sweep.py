@@ -12,6 +12,7 @@ from pool_manager.core.table import Row, key_of
 from pool_manager.core.tokens import Tokens, message_id
 from pool_manager.core.world import World
 from pool_manager.loops.hands import Hands
+from pool_manager.loops.quota import QuotaKeeper
 from pool_manager.loops.wake import Waker
 from pool_manager.ports import Entry, Known, Queue, Truth
 from shared import logs
@@ -36,13 +37,16 @@ EXPIRE_BEFORE_S = 12 * 3600
 class Sweeper:
     """Looks after sessions that nobody owns, each by the pool-manager whose turn it is."""
 
-    def __init__(self, world: World, truth: Truth, queue: Queue, waker: Waker) -> None:
+    def __init__(
+        self, world: World, truth: Truth, queue: Queue, waker: Waker, quotas: QuotaKeeper
+    ) -> None:
         """Work on what `world` knows."""
         self.hands = Hands("sweep", count=8, pending_max=4096)
         self._world = world
         self._truth = truth
         self._queue = queue
         self._waker = waker
+        self._quotas = quotas
         self._tokens = Tokens()
         self._survey_at = 0.0
         self._unknown: dict[str, float] = {}
@@ -109,6 +113,7 @@ class Sweeper:
     async def _survey(self, shard: int, now: float) -> None:
         """See to every inbox of a shard that no owner reads."""
         sessions = Counter((t, s) for t, s, _ in await self._truth.inbox_subjects(shard))
+        self._quotas.counted(sessions)
         present = {key_of(*session) for session in sessions}
         for key in [key for key in self._unknown if key not in present]:
             if home(key.split(".", 1)[1]) == shard:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
-from shared.errors import InvalidMessage
+from shared.errors import ErrorInfo, InvalidMessage
 from shared.ids import TaskId, parse_task_id, task_id_of_delivery
+from shared.quota import FULL_LASTS_S, FullTenants, TenantFull
 from shared.record import Hold, Origin, Record, is_mine
 from shared.subjects import parse_queue
 
@@ -34,6 +36,36 @@ def after_read(record: Record | None, hold: Hold, *, creating: bool) -> Step:
         # which do not name it; a token without a record is a client's invention.
         return "give_back" if creating else "drop"
     return "claim" if record.state == "queued" else "drop"
+
+
+class Full:
+    """Tenants that get no new session, as pool-managers said it."""
+
+    def __init__(self, at_start: Sequence[str], now: float) -> None:
+        """Begin with what was known when the pod was made.
+
+        Args:
+            at_start: full tenants.
+            now: monotonic clock.
+        """
+        self._tenants = {tenant: TenantFull(tenant, 0, 0) for tenant in at_start}
+        self._until = now + FULL_LASTS_S
+
+    def heard(self, said: FullTenants, now: float) -> None:
+        """Take in what a pool-manager said; it names all that are full."""
+        self._tenants = {one.tenant: one for one in said.full}
+        self._until = now + FULL_LASTS_S
+
+    def why(self, tenant: str, now: float) -> ErrorInfo | None:
+        """Return why the tenant gets no new session; None: it does."""
+        full = self._tenants.get(tenant)
+        if full is None or now >= self._until:
+            return None
+        bound = f"at most {full.sessions_max}" if full.sessions_max else "as many as it may have"
+        return ErrorInfo(
+            code="limit_exceeded",
+            message=f"tenant {tenant} has too many open sessions: {bound} (TENANT_SESSIONS_MAX); close some",
+        )
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 from typing import Literal
 
 from shared import logs, transitions
 from shared.errors import Conflict, LimitExceeded, OutcomeUnknown, ServiceError, Unavailable
 from shared.limits import DEADLINE_S_MAX
-from shared.record import Hold, Record, is_mine
+from shared.record import EndState, Hold, Record, is_mine
 from shared.subjects import parse_queue
 from worker_agent.core import claims
 from worker_agent.core.results import Attempt, Place, Verdict, result_without_run
@@ -24,10 +25,17 @@ Outcome = Held | Literal["drop", "give_back"]
 class Claimer:
     """Claims what a delivery offers."""
 
-    def __init__(self, truth: Truth, place: Place) -> None:
-        """Claim for the worker at `place`."""
+    def __init__(self, truth: Truth, place: Place, *, full: Sequence[str] = ()) -> None:
+        """Claim for the worker at `place`.
+
+        Args:
+            truth: records and results.
+            place: the worker.
+            full: tenants that get no new session, as known when the pod was made.
+        """
         self._truth = truth
         self._place = place
+        self.full = claims.Full(full, time.monotonic())
         self._down = DownShards(claims.SHARD_DOWN_S)
 
     async def claim(self, delivery: Delivery) -> Held | None:
@@ -75,7 +83,9 @@ class Claimer:
         """Create record and payload of a plain message, before anything of its body is read."""
         now_ms = _now_ms()
         if now_ms - request.origin.accepted_ms > DEADLINE_S_MAX * 1000:
-            return await self._expire(request)
+            return await self._end_unborn(request, Verdict("expired", "deadline"))
+        if (why := self.full.why(request.origin.tenant, time.monotonic())) is not None:
+            return await self._end_unborn(request, Verdict("rejected", "limit", why))
         record = transitions.create(
             request.origin, owner=self._place.worker, node=self._place.node, now_ms=now_ms
         )
@@ -128,17 +138,18 @@ class Claimer:
             return Held(record=found[0], seq=found[1])
         return "drop"
 
-    async def _expire(self, request: claims.Request) -> Outcome:
-        """Record a plain message that is too old to run."""
+    async def _end_unborn(self, request: claims.Request, verdict: Verdict) -> Outcome:
+        """Record the end of a plain message that nobody will run."""
+        state: EndState = "expired" if verdict.status == "expired" else "rejected"
         record = transitions.ended_unborn(
-            request.origin, state="expired", reason="deadline", now_ms=_now_ms()
+            request.origin, state=state, reason=verdict.reason or "", now_ms=_now_ms()
         )
         attempt = Attempt.of(request.task, record)
-        result = result_without_run(attempt, self._place, Verdict("expired", "deadline"))
+        result = result_without_run(attempt, self._place, verdict)
         try:
             await self._truth.commit(record, 0, result)
         except Conflict:
-            log.debug("claim.expiry_known", session_id=record.session)
+            log.debug("claim.end_known", session_id=record.session)
         return "drop"
 
 
