@@ -17,9 +17,9 @@ SHARDS = 3
 """State, inbox and queue shards; one leader on each of three servers."""
 
 ID_LENGTH_MAX = 64
-"""Characters of a task or session id. A UUID has 36, a ULID 26."""
+"""Characters of a task or session id. A UUID has 36, a ULID 26. Above: the task is `rejected` (`invalid`)."""
 NAME_LENGTH_MAX = 32
-"""Characters of a tenant's, pool's or node's name."""
+"""Characters of a tenant's, pool's or node's name. Above: the publish is refused."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{7,63}")
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")

@@ -1,65 +1,71 @@
-"""One table of every bound that a client can meet. `docs/limits.md` is made from it."""
+"""One table of every bound that a client can meet. `docs/limits.md` is made from it.
+
+What each says after "Above:" is what becomes of whoever passes it.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
 BODY_BYTES_MAX: Final = 256 * 1024
-"""Body of a published task. Larger inputs travel by reference."""
+"""Body of a published task. Larger inputs travel by reference. Above: the publish is refused."""
 ARGV_ITEMS_MAX: Final = 256
-"""Words of a command."""
+"""Words of a command. Above: the task is `rejected` (`invalid`)."""
 ENV_ITEMS_MAX: Final = 64
-"""Environment variables given with a task."""
+"""Environment variables given with a task. Above: the task is `rejected` (`invalid`)."""
 ENV_NAME_LENGTH_MAX: Final = 128
-"""Characters in the name of an environment variable."""
+"""Characters in the name of an environment variable. Above: the task is `rejected` (`invalid`)."""
 ENV_VALUE_LENGTH_MAX: Final = 16 * 1024
-"""Characters in the value of an environment variable."""
+"""Characters in the value of an environment variable. Above: the task is `rejected` (`invalid`)."""
 FILES_MAX: Final = 64
-"""Input files given with a task."""
+"""Input files given with a task. Above: the task is `rejected` (`invalid`)."""
 PATH_LENGTH_MAX: Final = 1024
-"""Characters of a path in the workspace."""
+"""Characters of a path in the workspace. Above: the task is `rejected` (`invalid`)."""
 TIMEOUT_S_MAX: Final = 24 * 3600
-"""Longest run of one task, seconds."""
+"""Longest run of one task, seconds. Above: the task is `rejected` (`invalid`)."""
 DEADLINE_S_MAX: Final = 24 * 3600
-"""Longest time from acceptance to the end of a task, seconds. Older plain messages are never run."""
+"""Longest time from acceptance to the end of a task, seconds. Older plain messages are never run. Above: the task is
+`rejected` (`invalid`)."""
 RESULT_OUTPUT_BYTES_MAX: Final = 64 * 1024
-"""Bytes of stdout, and again of stderr, kept in a result; the newest are kept."""
+"""Bytes of stdout, and again of stderr, kept in a result; the newest are kept. Above: the oldest are left out, and
+`truncated` says so."""
 OUTPUT_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Bytes of output of one task that are streamed and stored; what follows is dropped and marked."""
+"""Bytes of output of one task that are streamed and stored. Above: the event `truncated`."""
 READ_BYTES_MAX: Final = 128 * 1024
-"""Bytes that one `read` task returns; larger files are read in pieces."""
+"""Bytes that one `read` task returns; larger files are read in pieces. Above: the task is `rejected` (`invalid`)."""
 FILE_BYTES_MAX: Final = 1 << 44
-"""Offset in a file that a `read` task may name; no workspace is larger."""
+"""Offset in a file that a `read` task may name; no workspace is larger. Above: the task is `rejected` (`invalid`)."""
 LIST_ENTRIES_MAX: Final = 1000
-"""Entries that one `list` task returns."""
+"""Entries that one `list` task returns. Above: the listing is cut, and `truncated` says so."""
 LANE_MESSAGES_MAX: Final = 20_000
-"""Messages that one tenant may have waiting in one lane (pool and class) and shard."""
+"""Messages that one tenant may have waiting in one lane (pool and class) and shard. Above: the publish is refused."""
 QUEUE_BYTES_MAX: Final = 512 * 1024 * 1024
-"""Messages that wait in one queue shard, all tenants together; then publishes are refused."""
+"""Bytes that wait in one queue shard, all tenants together. Above: the publish is refused."""
 INBOX_ENTRIES_MAX: Final = 1_000
-"""Tasks that may wait in one session's inbox; the newest above it are rejected (`limit`)."""
+"""Tasks that may wait in one session's inbox. Above: the newest are `rejected` (`limit`)."""
 TENANT_INBOX_ENTRIES_MAX: Final = 10_000
-"""Tasks of one tenant that may wait in all its inboxes of one shard; from the longest inboxes the newest are rejected
-(`limit`)."""
+"""Tasks of one tenant that may wait in all its inboxes of one shard. Above: of the longest inboxes the newest are
+`rejected` (`limit`)."""
 INBOX_MESSAGES_MAX: Final = 200_000
-"""Tasks that may wait in one inbox shard, all tenants together; then publishes are refused."""
+"""Tasks that may wait in one inbox shard, all tenants together. Above: the publish is refused."""
 INBOX_BYTES_MAX: Final = 1024 * 1024 * 1024
-"""The same in bytes."""
+"""The same in bytes. Above: the publish is refused."""
 TENANT_SESSIONS_MAX: Final = 10_000
-"""Sessions of one tenant that have not ended. Above it new ones are rejected (`limit`) by the worker that would have
-run them."""
+"""Sessions of one tenant that have not ended. Above: new ones are `rejected` (`limit`)."""
 CANCELS_AHEAD_MAX: Final = 1_000
-"""Cancels of tasks that are not published yet, in ten minutes and of one tenant, that one pool-manager remembers;
-further ones are refused."""
+"""Cancels of tasks that are not published yet, of one tenant in ten minutes, that one pool-manager remembers. Above:
+the cancel is refused."""
 PUBLISHES_MAX: Final = 512
-"""Publishes of one client that are under way at once; further ones wait, at most as long as a publish may take."""
+"""Publishes of one client that are under way at once. Above: the next one waits; without a turn in the time of a
+publish it is refused."""
 DEAD_LETTERS_MAX: Final = 1_000
-"""Dead letters kept of one tenant and pool; the oldest go first."""
+"""Dead letters kept of one tenant and pool. Above: the oldest go."""
 INTERRUPTIONS_KEPT: Final = 8
-"""Interruptions of one task that its record remembers."""
+"""Interruptions of one task that its record remembers. Above: the oldest are forgotten."""
 DEATHS_MAX: Final = 3
-"""Deaths of the worker process in the same task, its node alive, after which the session is poison."""
+"""Deaths of the worker process in the same task, its node alive, that make its session `poison`. Above: none, it has ended."""
 ASK_ITEMS_MAX: Final = 500
-"""Sessions in one page of a listing."""
+"""Sessions in one page of a listing. Above: the request is refused."""
 ENDED_KEPT_S: Final = 48 * 3600
-"""Seconds for which ended records and results are kept: the horizon within which a task id runs once."""
+"""Seconds for which ended records and results are kept: the horizon within which a task id runs once. Above: they
+are removed."""

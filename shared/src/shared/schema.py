@@ -118,12 +118,15 @@ def limits_table() -> str:
         for name, said in _said(ast.parse(inspect.getsource(module)).body):
             value = getattr(module, name)
             if name.endswith(("_MAX", "_KEPT", "_S")):
-                rows.append(f"| `{name}` | {_readable(name, value)} | {said} |")
+                meaning, _, above = said.partition(" Above: ")
+                rows.append(f"| `{name}` | {_readable(name, value)} | {meaning} | {above} |")
     head = (
         "# Limits\n\n"
         "Every bound that a client can meet. Whoever passes one is told which: in the answer to the publish, or in the\n"
-        "task's result. Bounds of a sandbox (memory, processes, disk) are its pool's: [pools](pools.md).\n\n"
-        "| name | bound | meaning |\n|---|---|---|\n"
+        "task's result. What makes a task `invalid` our own client refuses before the publish. Bounds of one tenant are\n"
+        "counted by the pool-managers, so what is on its way can pass them for a moment. Bounds of a sandbox (memory,\n"
+        "processes, disk) are its pool's: [pools](pools.md).\n\n"
+        "| name | bound | meaning | above it |\n|---|---|---|---|\n"
     )
     return head + "\n".join(rows) + "\n"
 

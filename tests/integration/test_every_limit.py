@@ -1,0 +1,163 @@
+"""Each bound of `docs/limits.md` is passed by one somewhere: here, or in the test that is named here."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import pytest
+
+from shared import ids, limits, subjects
+from shared.bus import Bus
+from shared.errors import InvalidMessage, LimitExceeded
+from shared.messages import ListAsk, decode
+from shared.record import Death, Origin
+from shared.task import decode_task
+from shared.testing.plugin import declared
+from shared.transitions import claim, create, revoke
+
+ROOT = Path(__file__).parents[2]
+REFUSED_TASKS: dict[str, tuple[dict[str, Any], str]] = {
+    "ARGV_ITEMS_MAX": ({"argv": ["x"] * (limits.ARGV_ITEMS_MAX + 1)}, "$.argv"),
+    "ENV_ITEMS_MAX": ({"env": {f"N{n}": "" for n in range(limits.ENV_ITEMS_MAX + 1)}}, "$.env"),
+    "ENV_NAME_LENGTH_MAX": ({"env": {"N" * (limits.ENV_NAME_LENGTH_MAX + 1): ""}}, "$.env"),
+    "ENV_VALUE_LENGTH_MAX": ({"env": {"N": "v" * (limits.ENV_VALUE_LENGTH_MAX + 1)}}, "$.env"),
+    "FILES_MAX": (
+        {"files": [{"path": "f", "text": ""}] * (limits.FILES_MAX + 1)},
+        "$.files",
+    ),
+    "PATH_LENGTH_MAX": ({"cwd": "p" * (limits.PATH_LENGTH_MAX + 1)}, "$.cwd"),
+    "TIMEOUT_S_MAX": ({"timeout_s": limits.TIMEOUT_S_MAX + 1}, "$.timeout_s"),
+    "DEADLINE_S_MAX": ({"deadline_s": limits.DEADLINE_S_MAX + 1}, "$.deadline_s"),
+    "READ_BYTES_MAX": (
+        {"kind": "read", "path": "f", "limit": limits.READ_BYTES_MAX + 1},
+        "$.limit",
+    ),
+    "FILE_BYTES_MAX": (
+        {"kind": "read", "path": "f", "offset": limits.FILE_BYTES_MAX + 1},
+        "$.offset",
+    ),
+}
+"""Bound -> what passes it by one, and the field that the refusal names beside the bound."""
+STREAM_BOUNDS = {
+    "LANE_MESSAGES_MAX": ("Q0", "max_msgs_per_subject"),
+    "QUEUE_BYTES_MAX": ("Q0", "max_bytes"),
+    "INBOX_MESSAGES_MAX": ("I0", "max_msgs"),
+    "INBOX_BYTES_MAX": ("I0", "max_bytes"),
+}
+"""Bound -> a stream that has it, and which of its settings it is."""
+SHOWN_ELSEWHERE = {
+    "BODY_BYTES_MAX": "tests/integration/test_bus_streams.py::test_a_body_over_the_limit_is_definitely_refused",
+    "RESULT_OUTPUT_BYTES_MAX": "services/worker-agent/tests/test_worker_core.py::test_the_tail_is_the_end_of_all_that_was_written",
+    "OUTPUT_BYTES_MAX": "services/worker-agent/tests/test_worker_core.py::test_the_cap_cuts_once_and_is_marked_once",
+    "LIST_ENTRIES_MAX": "services/worker-agent/tests/test_runner_files.py::test_a_listing_is_bounded_and_says_so",
+    "INBOX_ENTRIES_MAX": "services/pool-manager/tests/test_quota_live.py::test_the_newest_entries_of_a_long_inbox_are_rejected",
+    "TENANT_INBOX_ENTRIES_MAX": "services/pool-manager/tests/test_quota_live.py::test_a_tenant_that_fills_inboxes_of_unknown_sessions_is_bounded",
+    "TENANT_SESSIONS_MAX": "services/worker-agent/tests/test_worker_claim.py::test_a_full_tenant_gets_no_new_session",
+    "CANCELS_AHEAD_MAX": "services/pool-manager/tests/test_quota_live.py::test_cancels_ahead_of_their_publish_are_bounded",
+    "PUBLISHES_MAX": "sdk/tests/test_turns.py::test_a_publish_without_a_turn_was_surely_not_published",
+    "DEATHS_MAX": "services/pool-manager/tests/test_recover_live.py::test_three_deaths_in_one_task_are_poison",
+    "ENDED_KEPT_S": "services/pool-manager/tests/test_adapters_live.py::test_results_are_removed_after_their_time_and_no_later_ones",
+    "ID_LENGTH_MAX": "shared/tests/test_ids.py::test_what_could_break_a_subject_is_no_id",
+    "NAME_LENGTH_MAX": "shared/tests/test_ids.py::test_a_bad_name_is_refused_with_its_field",
+}
+SHOWN_HERE = {"ASK_ITEMS_MAX", "INTERRUPTIONS_KEPT", "DEAD_LETTERS_MAX"}
+
+
+def _bounds() -> set[str]:
+    """Return the names of all bounds."""
+    return {
+        name
+        for module in (limits, ids)
+        for name in vars(module)
+        if name.isupper() and name.endswith(("_MAX", "_KEPT", "_S"))
+    }
+
+
+def _tests_of(path: Path) -> set[str]:
+    """Return the names of all tests in a file, those in classes too."""
+    return {
+        node.name
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+
+
+def test_no_bound_is_without_a_test() -> None:
+    """And the tests that are named exist."""
+    assert _bounds() == {*REFUSED_TASKS, *STREAM_BOUNDS, *SHOWN_ELSEWHERE} | SHOWN_HERE
+    for named in SHOWN_ELSEWHERE.values():
+        path, _, test = named.partition("::")
+        assert test in _tests_of(ROOT / path), named
+
+
+@pytest.mark.parametrize("bound", REFUSED_TASKS)
+def test_a_task_above_a_bound_is_refused_by_field_and_bound(bound: str) -> None:
+    """Whoever reads it first: our client before the publish, a worker before the run."""
+    fields, named = REFUSED_TASKS[bound]
+    body = msgspec.json.encode({"kind": "command", "shell": "true"} | fields)
+    if "argv" in fields:
+        body = msgspec.json.encode({"kind": "command"} | fields)
+    with pytest.raises(InvalidMessage) as refused:
+        decode_task(body)
+
+    assert named in str(refused.value)
+    value = getattr(limits, bound)
+    assert str(value) in str(refused.value) or f"{float(value)}" in str(refused.value)
+
+
+@pytest.mark.parametrize("bound", STREAM_BOUNDS)
+async def test_a_stream_refuses_what_is_above_its_bound(admin_bus: Bus, bound: str) -> None:
+    """The stream as declared has the bound; one like it with a small bound refuses, and keeps what it has."""
+    like, setting = STREAM_BOUNDS[bound]
+    config = next(dict(one.config) for one in declared().streams if one.name == like)
+    assert config[setting] == getattr(limits, bound)
+    name = f"T{uuid4().hex[:8]}"
+    subject = f"limit.{name}.a"
+    small = {"max_bytes": 2048}.get(setting, 3)
+    config |= {"name": name, "subjects": [f"limit.{name}.*"], setting: small, "num_replicas": 1}
+    config.pop("republish")
+    await admin_bus.js_api(f"STREAM.CREATE.{name}", config)
+
+    async def fill() -> None:
+        for number in range(10):
+            where = subject if setting == "max_msgs_per_subject" else f"limit.{name}.{number}"
+            await admin_bus.publish_acked(where, b"x" * 512, message_id=uuid4().hex)
+
+    with pytest.raises(LimitExceeded, match="maximum"):
+        await fill()
+
+    info = await admin_bus.js_api(f"STREAM.INFO.{name}")
+    assert info["state"]["messages"] == 3
+    await admin_bus.js_api(f"STREAM.DELETE.{name}")
+
+
+def test_a_question_for_too_many_sessions_is_refused() -> None:
+    """By field and bound."""
+    body = msgspec.json.encode({"limit": limits.ASK_ITEMS_MAX + 1})
+    with pytest.raises(InvalidMessage, match=rf"{limits.ASK_ITEMS_MAX}.*\$\.limit"):
+        decode(body, ListAsk)
+
+
+def test_the_oldest_interruptions_are_forgotten() -> None:
+    """A session that is interrupted for ever does not grow for ever."""
+    origin = Origin(session="s" * 8, tenant="t", pool="p", lane="batch", accepted_ms=1)
+    record = create(origin, owner="w", node="n", now_ms=1)
+    for _ in range(limits.INTERRUPTIONS_KEPT + 2):
+        death = Death(cause="node", process_died=False)
+        record = claim(revoke(record, death=death, now_ms=2), owner="w", node="n", now_ms=3)
+
+    kept = [one.epoch for one in record.interruptions]
+    assert len(kept) == limits.INTERRUPTIONS_KEPT
+    assert kept[-1] == record.epoch - 2
+
+
+async def test_the_oldest_dead_letters_go(admin_bus: Bus) -> None:
+    """Of that tenant and pool; another's stay."""
+    config = next(one.config for one in declared().streams if one.name == "DLQ")
+    assert config["max_msgs_per_subject"] == limits.DEAD_LETTERS_MAX
+    assert config["discard"] == "old"
+    assert subjects.dead_letter("t", "p") == "dlq.t.p"
