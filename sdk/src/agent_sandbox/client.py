@@ -20,6 +20,7 @@ from agent_sandbox.orders import (
     make_task_id,
     program_task,
 )
+from agent_sandbox.places import FAILPOINTS_VARIABLE
 from agent_sandbox.results import Result, error_of
 from agent_sandbox.running import (
     RESULT_GRACE_S,
@@ -31,6 +32,7 @@ from agent_sandbox.turns import PublishTurns
 from shared import messages, subjects
 from shared.bus import Bus, BusOptions
 from shared.errors import ErrorInfo, InvalidMessage, NotFound
+from shared.failpoints import Failpoints
 from shared.ids import parse_name, parse_task_id
 from shared.messages import CancelAnswer, TaskResult
 from shared.task import Open, Task, encode_task
@@ -77,10 +79,11 @@ class Client:
         access: Access = await asyncio.to_thread(
             find_access, given.state, given.servers, given.credential, dict(os.environ)
         )
-        self._bus = await Bus.connect(
+        bus = await Bus.connect(
             BusOptions(servers=access.servers, name="client", credential=access.credential),
             deadline_s=given.connect_s,
         )
+        self._bus = Failpoints(os.environ.get(FAILPOINTS_VARIABLE), "client").at("bus", bus)
         return self
 
     async def __aexit__(

@@ -8,6 +8,8 @@ from pathlib import Path
 STATE_VARIABLE = "AGENT_SANDBOX_STATE"
 SERVERS_VARIABLE = "AGENT_SANDBOX_SERVERS"
 CREDENTIAL_VARIABLE = "AGENT_SANDBOX_CREDENTIAL"
+FAILPOINTS_VARIABLE = "AGENT_SANDBOX_FAILPOINTS"
+"""For tests: folder of placed faults (`shared.failpoints`)."""
 TENANT = "default"
 """Tenant of the embedded cluster's client."""
 

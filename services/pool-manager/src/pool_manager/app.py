@@ -36,6 +36,7 @@ from pool_manager.settings import PoolSettings
 from shared import logs, subjects
 from shared.bus import Bus, BusOptions, Subscription
 from shared.errors import InvalidMessage, ServiceError, Unavailable
+from shared.failpoints import Failpoints
 from shared.identity import Signer, read_credential
 from shared.pools import PoolSpec, parse_pools
 from shared.service import Ready, Stop
@@ -63,28 +64,30 @@ class Manager:
         started_ms = int(time.time() * 1000)
         self.world = World(settings.name, pools, bounds, time.monotonic(), started_ms)
         truth, queue, slots = StreamTruth(bus), StreamQueue(bus), StreamSlots(bus)
-        self._voice = BusVoice(bus)
+        at = Failpoints(settings.failpoints, "pool_manager").at
+        voice, pods = BusVoice(bus), at("refill", LocalPods(bus))
+        self._voice = at("app", voice)
         mint = SpecMint(
             signer,
             pools,
             settings.nats_servers,
             valid_s=settings.worker_valid_s,
-            common={
-                "WORKER_FENCE_S": str(settings.fence_s),
-                "WORKER_LOG_LEVEL": settings.worker_log_level,
-            },
+            common=_common(settings),
         )
-        self._refiller = Refiller(self.world, slots, LocalPods(bus), mint)
+        self._refiller = Refiller(self.world, at("refill", slots), pods, mint)
         self._refiller.times = Times(start_s=settings.start_s, spare_s=settings.spare_s)
-        self._recoverer = Recoverer(self.world, truth, queue)
-        self._waker = Waker(self.world, truth, queue)
-        self._ringer = Ringer(self.world, queue, self._refiller.wanted)
-        self._quotas = QuotaKeeper(self.world, truth, self._voice, mint, quotas_of(settings))
-        self._sweeper = Sweeper(self.world, truth, queue, self._waker, self._quotas)
-        self._expirer = Expirer(self.world, truth, queue)
-        self._canceller = Canceller(self.world, truth, BusWorkers(bus), self._voice)
-        self._answerer = Answerer(self.world, truth, self._voice)
-        self._learner = Learner(self.world, truth, slots)
+        self._recoverer = Recoverer(self.world, at("recover", truth), at("recover", queue))
+        self._waker = Waker(self.world, at("wake", truth), at("wake", queue))
+        self._ringer = Ringer(self.world, at("ring", queue), self._refiller.wanted)
+        self._quotas = QuotaKeeper(self.world, truth, voice, mint, quotas_of(settings))
+        self._sweeper = Sweeper(
+            self.world, at("sweep", truth), at("sweep", queue), self._waker, self._quotas
+        )
+        self._expirer = Expirer(self.world, at("expire", truth), at("expire", queue))
+        workers = at("cancel", BusWorkers(bus))
+        self._canceller = Canceller(self.world, at("cancel", truth), workers, at("cancel", voice))
+        self._answerer = Answerer(self.world, at("answer", truth), at("answer", voice))
+        self._learner = Learner(self.world, at("learn", truth), at("learn", slots))
         self._ears = Ears(self.world, self._refiller, self._recoverer, self._waker, self._ringer)
 
     async def run(self, stop: Stop, ready: Ready) -> None:
@@ -179,6 +182,17 @@ def quotas_of(settings: PoolSettings) -> Quotas:
         inbox_entries_max=settings.inbox_entries_max,
         tenant_inbox_entries_max=settings.tenant_inbox_entries_max,
     )
+
+
+def _common(settings: PoolSettings) -> dict[str, str]:
+    """Return the settings of every worker."""
+    common = {
+        "WORKER_FENCE_S": str(settings.fence_s),
+        "WORKER_LOG_LEVEL": settings.worker_log_level,
+    }
+    if settings.failpoints is not None:
+        common["WORKER_FAILPOINTS"] = settings.failpoints
+    return common
 
 
 async def keep_beating(voice: Voice, me: str) -> None:

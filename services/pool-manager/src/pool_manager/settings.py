@@ -57,3 +57,5 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Tasks that may wait in one session's inbox; the newest above it are rejected."""
     tenant_inbox_entries_max: Count = limits.TENANT_INBOX_ENTRIES_MAX
     """Tasks of one tenant that may wait in all its inboxes of one shard."""
+    failpoints: str | None = None
+    """For tests: folder of placed faults (`shared.failpoints`), also for the workers that it starts."""

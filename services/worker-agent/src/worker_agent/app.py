@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 from shared import logs, messages, subjects
 from shared.bus import Bus, BusOptions, Handler, Message
 from shared.errors import InvalidMessage, OutcomeUnknown, StaleEpoch, Unavailable
+from shared.failpoints import Failpoints
 from shared.messages import CancelAnswer, CancelOrder, WorkerBeat, WorkerState
 from shared.quota import FullTenants
 from shared.service import Stop
@@ -45,31 +46,33 @@ class Worker:
         """Join adapters and loops."""
         self._pod, self._bus, self._sandbox = pod, bus, sandbox
         settings = pod.settings
-        truth = SessionStore(bus)
-        contact = BusContact(bus)
-        committer = Committer(truth, give_up_s=settings.give_up_s)
+        truth, contact = SessionStore(bus), BusContact(bus)
+        at = Failpoints(settings.failpoints, "worker", pod.spec.pool).at
+        committer = Committer(at("commit", truth), give_up_s=settings.give_up_s)
         self._held: Held | None = None
-        self._beater = Beater(contact, settings, self._beat)
+        self._beater = Beater(at("beat", contact), settings, self._beat)
         self._fence = Fence(contact, truth, sandbox, settings)
-        self._claimer = Claimer(truth, pod.place, full=settings.full_tenants)
+        self._claimer = Claimer(at("claim", truth), pod.place, full=settings.full_tenants)
         self._waiter = BellWaiter(
-            PoolLanes(bus, pod.spec.pool),
+            at("wait_for_bell", PoolLanes(bus, pod.spec.pool)),
             self._claimer,
             batch_first_every=settings.batch_first_every,
             on_delivery=self._make_ready,
         )
         self._runner = TaskRunner(
             Ports(
-                truth=truth,
-                sandbox=sandbox,
-                voice=CoreVoice(bus, pod.spec.pod),
+                truth=at("run_task", truth),
+                sandbox=at("run_task", sandbox),
+                voice=at("run_task", CoreVoice(bus, pod.spec.pod)),
                 committer=committer,
             ),
             pod.place,
             on_interrupt=settings.on_interrupt,
             on_change=self._beater.changed,
         )
-        self._holder = SessionHolder(truth, self._runner, committer, on_kept=self._hear_wakes)
+        self._holder = SessionHolder(
+            at("hold_session", truth), self._runner, committer, on_kept=self._hear_wakes
+        )
 
     async def serve(self, stop: Stop) -> None:
         """Wait for one session, work it off, and return.

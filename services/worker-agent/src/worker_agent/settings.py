@@ -29,3 +29,5 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     full_tenants: tuple[str, ...] = ()
     """Tenants that get no new session, as known when the pod was made; pool-managers say it again."""
     log_level: str = "info"
+    failpoints: str | None = None
+    """For tests: folder of placed faults (`shared.failpoints`)."""

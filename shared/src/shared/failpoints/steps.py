@@ -1,0 +1,211 @@
+"""The list of all failpoints: every step of client, worker and pool-manager at which a fault can be placed.
+
+A step is one call of a port: `<service>.<loop>.<method>`, where the loop is the module that calls it. `@word` narrows
+it to calls about something so called: `worker.commit.write@idle` is the release, a write of a record in that state.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Kind = Literal[
+    "crash_before",
+    "crash_after",
+    "request_lost",
+    "request_late",
+    "answer_lost",
+    "answer_late",
+    "effect_late",
+]
+KINDS: dict[Kind, str] = {
+    "crash_before": "the process is killed (SIGKILL) before it asks",
+    "crash_after": "the process is killed when what it asked for was done, before it knows",
+    "request_lost": "nothing is done, nothing is answered",
+    "request_late": "it is done late, and answered just in time",
+    "answer_lost": "it is done; the connection breaks before the answer",
+    "answer_late": "it is done; the answer comes when nobody waits for it any more, or is old when it comes",
+    "effect_late": "nobody answers in time, and it is done behind the back of the caller, after its next look",
+}
+"""What can happen at a step."""
+
+Form = Literal["write", "read", "say", "join", "pull", "run", "scan"]
+FORMS: dict[Form, tuple[Kind, ...]] = {
+    "write": tuple(KINDS),
+    "read": ("crash_before", "crash_after", "request_late", "answer_lost", "answer_late"),
+    "say": ("crash_before", "crash_after", "request_lost", "effect_late"),
+    "join": ("crash_before", "crash_after", "request_lost", "request_late"),
+    "pull": ("crash_before", "crash_after", "answer_lost", "answer_late"),
+    "run": ("crash_before", "crash_after", "answer_lost", "answer_late"),
+    "scan": ("crash_before", "crash_after", "answer_lost"),
+}
+"""What can happen to each form of call.
+
+write: asks for a change, tried once; no answer is `OutcomeUnknown`.
+read: changes nothing; no answer is `Unavailable`; a late answer is an old one.
+say: a message that nobody confirms.
+join: a subscription; it is there, or `Unavailable`.
+pull: one message of a lane; without an answer it is out, and nobody has it until it is delivered again.
+run: user code in the sandbox; without an answer the sandbox is lost.
+scan: many answers.
+"""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One failpoint."""
+
+    name: str
+    form: Form
+    act: str
+    """What the step belongs to: publish, pull, create, claim, ack, run, commit, release, wake, revoke, recover, …"""
+    what: str
+    wait_s: float = 1.0
+    """How long the caller of a write waits for its answer."""
+    story: str = "plain"
+    """The drive's story that comes by here (`benchmarks/faults_parts/stories.py`)."""
+    after: tuple[str, ...] = ()
+    """Faults that lead there, placed as well: `step:kind`."""
+
+    @property
+    def service(self) -> str:
+        """Whose step it is."""
+        return self.name.split(".")[0]
+
+    @property
+    def place(self) -> str:
+        """The module of the loop that makes the call."""
+        return self.name.split(".")[1]
+
+    @property
+    def method(self) -> str:
+        """The port's method."""
+        return self.name.split(".")[2].partition("@")[0]
+
+    @property
+    def only(self) -> str:
+        """The word that a call must be about; empty: any."""
+        return self.name.partition("@")[2]
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """What can happen here."""
+        return FORMS[self.form]
+
+
+_DIES = ("worker.run_task.event:crash_after",)
+"""A worker dies in the middle of its task."""
+_UNSURE = ("worker.commit.commit:request_lost",)
+"""A commit that was not stored and not answered."""
+_TOKEN_LOST = ("pool_manager.wake.send_token:request_lost",)
+
+STEPS: tuple[Step, ...] = (
+    # ------------------------------------------------------------------------------------------------------ client
+    Step("client.bus.subscribe", "join", "publish", "listen for results before the publish"),
+    Step("client.bus.publish_acked@task", "write", "publish", "publish the first task of a session"),
+    Step("client.bus.publish_acked@session", "write", "publish", "publish the next task"),
+    Step("client.bus.read_result", "read", "publish", "read a result that was not heard"),
+    Step("client.bus.request@cancel", "write", "cancel", "ask for a task's end", wait_s=3.0),
+    # ------------------------------------------------------------------------------------------------------ worker
+    Step("worker.wait_for_bell.listen", "join", "pull", "join the group of idle workers"),
+    Step("worker.wait_for_bell.pull", "pull", "pull", "take a message from a lane"),
+    Step("worker.wait_for_bell.leave", "say", "pull", "leave the group of idle workers"),
+    Step("worker.wait_for_bell.ring", "say", "pull", "pass a bell on", story="crowd"),
+    Step("worker.claim.create", "write", "create", "make record and payload of a plain message"),
+    Step("worker.claim.read", "read", "claim", "read the record that a token names"),
+    Step("worker.claim.write", "write", "claim", "queued to running under the next epoch"),
+    Step("worker.claim.ack", "say", "ack", "take the message off its lane"),
+    Step(
+        "worker.claim.give_back", "say", "ack", "give the message back",
+        after=("worker.claim.create:request_lost",),
+    ),
+    Step("worker.hold_session.payload", "read", "run", "read the first task's body", after=_DIES),
+    Step("worker.hold_session.next_entry@running", "read", "run", "read the next task of the inbox"),
+    Step("worker.hold_session.result_exists", "read", "run", "see whether the task has its result"),
+    Step("worker.run_task.run", "run", "run", "do what the task asks"),
+    Step("worker.run_task.event", "say", "run", "tell that the task started: in the middle of the run"),
+    Step("worker.run_task.output", "say", "run", "tell its output: in the middle of the run"),
+    Step("worker.run_task.stop", "say", "cancel", "end the user code of a cancelled task"),
+    Step("worker.run_task.bury", "write", "run", "keep an unreadable body as a dead letter"),
+    Step("worker.commit.commit", "write", "commit", "result and record in one batch"),
+    Step("worker.commit.read", "read", "commit", "read the record after an unsure commit", after=_UNSURE),
+    Step("worker.commit.result_exists", "read", "commit", "and whether the result is there", after=_UNSURE),
+    Step("worker.commit.write@idle", "write", "release", "running to idle"),
+    Step("worker.hold_session.next_entry@idle", "read", "release", "one more look at the inbox"),
+    Step("worker.hold_session.write@running", "write", "release", "take the session back", story="race"),
+    Step(
+        "worker.hold_session.read", "read", "release", "read after an unsure taking back", story="race",
+        after=("worker.hold_session.write@running:request_lost",),
+    ),
+    Step("worker.hold_session.write@queued", "write", "release", "queue it for another", story="race_leaving"),
+    Step("worker.beat.beat", "say", "run", "a heartbeat"),
+    # ------------------------------------------------------------------------------------------------ pool-manager
+    Step("pool_manager.wake.read", "read", "wake", "read a session that is not known", story="race"),
+    Step("pool_manager.wake.write", "write", "wake", "idle to queued", wait_s=0.5),
+    Step("pool_manager.wake.send_token", "write", "wake", "its token"),
+    Step("pool_manager.wake.next_entry", "read", "wake", "what an ended session got"),
+    Step("pool_manager.wake.put_result", "write", "wake", "refuse what an ended session got", wait_s=0.5),
+    Step("pool_manager.wake.purge_inbox", "write", "wake", "empty an ended session's inbox", wait_s=2.0),
+    Step("pool_manager.recover.next_entry", "read", "recover", "find the task in hand", after=_DIES, story="later"),
+    Step("pool_manager.recover.result", "read", "recover", "see whether it has its result", after=_DIES, story="later"),
+    Step("pool_manager.recover.write", "write", "revoke", "running to queued, the epoch raised", wait_s=0.5, after=_DIES),
+    Step(
+        "pool_manager.recover.read", "read", "revoke", "read the record after an unsure revocation",
+        after=(*_DIES, "pool_manager.recover.write:request_lost"),
+    ),
+    Step("pool_manager.recover.send_token", "write", "recover", "the token in the class recovery", after=_DIES),
+    Step("pool_manager.recover.end", "write", "revoke", "the end of poison", wait_s=0.5, story="poison"),
+    Step("pool_manager.sweep.next_message", "read", "sweep", "look for a token that may be lost", after=_TOKEN_LOST),
+    Step("pool_manager.sweep.send_token", "write", "sweep", "send it again", after=_TOKEN_LOST),
+    Step("pool_manager.sweep.inbox_subjects", "read", "sweep", "survey the inboxes"),
+    Step("pool_manager.sweep.read", "read", "sweep", "read the record of an inbox", story="rest"),
+    Step("pool_manager.sweep.next_entry", "read", "sweep", "see whether it holds work", story="rest"),
+    Step("pool_manager.sweep.purge_inbox", "write", "sweep", "remove what is done", wait_s=2.0, story="rest"),
+    Step("pool_manager.expire.counts", "read", "sweep", "count what waits in the lanes"),
+    Step("pool_manager.expire.next_message", "read", "sweep", "read what waits", story="overdue"),
+    Step("pool_manager.expire.end", "write", "sweep", "the end of an overdue message", wait_s=0.5, story="overdue"),
+    Step("pool_manager.expire.remove", "write", "sweep", "take it off its lane", wait_s=2.0, story="overdue"),
+    Step("pool_manager.ring.counts", "read", "sweep", "count what waits for a bell"),
+    Step("pool_manager.ring.undelivered", "read", "sweep", "count what nobody was handed", story="crowd"),
+    Step("pool_manager.ring.ring", "say", "sweep", "ring again", story="crowd"),
+    Step("pool_manager.ring.next_message", "read", "sweep", "find what waits for a pod", story="on_demand"),
+    Step("pool_manager.cancel.read", "read", "cancel", "read the session of a task to cancel"),
+    Step("pool_manager.cancel.result", "read", "cancel", "read the task's result"),
+    Step("pool_manager.cancel.cancel", "write", "cancel", "ask the owner", wait_s=4.0),
+    Step("pool_manager.cancel.end", "write", "cancel", "end a session that nobody runs", wait_s=0.5),
+    Step("pool_manager.cancel.put_result", "write", "cancel", "end a task that nobody runs", wait_s=0.5),
+    Step("pool_manager.cancel.answer", "say", "cancel", "answer the client"),
+    Step("pool_manager.answer.read", "read", "ask", "read a session to show it"),
+    Step("pool_manager.answer.answer", "say", "ask", "answer the client"),
+    Step("pool_manager.refill.reserve", "write", "refill", "reserve a pod's name in its slot", wait_s=0.5),
+    Step(
+        "pool_manager.refill.read", "read", "refill", "read the slot after an unsure reservation",
+        after=("pool_manager.refill.reserve:answer_lost",),
+    ),
+    Step("pool_manager.refill.create", "write", "refill", "ask a node to start the pod", wait_s=2.0),
+    Step("pool_manager.refill.delete", "write", "refill", "ask a node to end a pod", wait_s=2.0, story="stray"),
+    Step("pool_manager.refill.drop", "write", "refill", "forget a slot", wait_s=2.0, story="on_demand"),
+    Step("pool_manager.learn.scan", "scan", "sweep", "read slots and records at the start", story="restart"),
+    Step("pool_manager.app.beat", "say", "sweep", "say to the other pool-managers that it lives"),
+)  # fmt: skip
+
+NOT_PLACED: dict[str, str] = {
+    "worker.claim.commit": "the end of a message older than a day: the write is like commit.commit",
+    "worker.commit.write@closed": "an id that was published to two pools: the write is like the release",
+    "worker.run_task.wait_lost": "an event of this process, no call",
+    "worker.beat.probe": "without contact only: driven by a cut connection",
+    "worker.beat.read": "without contact only: driven by a cut connection",
+    "worker.beat.freeze": "without contact only: driven by a cut connection",
+    "worker.beat.thaw": "without contact only: driven by a cut connection",
+    "pool_manager.sweep.put_result": "an inbox entry half a day before its time: the write is like wake.put_result",
+    **{
+        f"pool_manager.quota.{method}": "a tenant beyond its bounds: looked at again at each survey"
+        for method in ("full", "next_entry", "put_result", "read", "remove_entry")
+    },
+    "pool_manager.expire.purge_results": "after two days only",
+    "pool_manager.expire.next_record": "after two days only",
+    "pool_manager.expire.remove_record": "after two days only",
+}
+"""Calls of a port that have no failpoint, and why."""
+
+BY_NAME: dict[str, Step] = {step.name: step for step in STEPS}
