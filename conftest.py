@@ -60,6 +60,7 @@ CONDITIONS: dict[str, Callable[[], bool]] = {
     "no-git": lambda: shutil.which("git") is None,
     "no-kubernetes": lambda: not os.environ.get("KUBECONFIG"),
     "no-landlock": lambda: sys.platform != "linux" or _lacks_landlock(),
+    "no-openssl": lambda: shutil.which("openssl") is None,
     "no-namespaces": lambda: sys.platform != "linux" or _lacks_namespaces(),
     "not-linux": lambda: sys.platform != "linux",
     "not-root": lambda: os.geteuid() != 0,

@@ -100,3 +100,20 @@ def test_work_after_a_loss_comes_first_and_is_no_client_s() -> None:
     """Classes in the order in which free workers ask them."""
     assert subjects.CLASSES == ("recovery", "interactive", "batch")
     assert set(subjects.CLIENT_CLASSES) == set(subjects.CLASSES) - {"recovery"}
+
+
+@given(names, names, names, classes, shards)
+def test_forms_of_subjects_hold_no_names(
+    tenant: str, pool: str, session: str, klass: str, shard: int
+) -> None:
+    """They name spans: as many values as there are kinds of subjects."""
+    built = {
+        subjects.task(tenant, pool, klass): "task.{tenant}.{pool}.{class}",
+        subjects.session_task(tenant, session, "t1"): "session.{tenant}.{session}.{task}",
+        subjects.inbox(tenant, session, "t1"): "in.{home}.{tenant}.{session}.{task}",
+        subjects.queue(shard, tenant, pool, klass): "q.{shard}.{tenant}.{pool}.{class}",
+        subjects.dead_letter(tenant, pool): "dlq.{tenant}.{pool}",
+        subjects.heartbeat(pool, session): "hb.>",
+    }
+
+    assert {subject: subjects.template_of(subject) for subject in built} == built

@@ -38,6 +38,8 @@ PLANTED = [
     Planted("pure-core", "shared.subjects", "random"),
     Planted("nats-in-bus", "shared.planted", "nats"),
     Planted("nats-in-bus", "pool_manager.planted", "nats"),
+    Planted("opentelemetry-in-telemetry", "shared.planted", "opentelemetry"),
+    Planted("opentelemetry-in-telemetry", "pool_manager.planted", "opentelemetry"),
     Planted("nkeys-in-identity", "worker_agent.planted", "nkeys"),
     Planted("nkeys-in-identity", "shared.planted", "nacl"),
     Planted("kubernetes-in-kube", "pool_manager.planted", "kubernetes"),

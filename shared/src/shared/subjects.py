@@ -219,3 +219,17 @@ IDLE_GROUP = "idle"
 """Queue group of idle workers on their pool's bells."""
 MANAGER_GROUP = "pool-manager"
 """Queue group of the pool-managers for requests that one of them answers."""
+
+_TEMPLATES = {
+    "task": "task.{tenant}.{pool}.{class}",
+    "session": "session.{tenant}.{session}.{task}",
+    "in": "in.{home}.{tenant}.{session}.{task}",
+    "q": "q.{shard}.{tenant}.{pool}.{class}",
+    "dlq": "dlq.{tenant}.{pool}",
+}
+
+
+def template_of(subject: str) -> str:
+    """Return a subject's form without its names: few values for all messages, as names of spans need them."""
+    word = subject.partition(".")[0]
+    return _TEMPLATES.get(word, f"{word}.>")

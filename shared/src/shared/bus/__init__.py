@@ -3,7 +3,7 @@
 from shared.bus.bus import Bus
 from shared.bus.pull import Delivery
 from shared.bus.subscription import Subscription
-from shared.bus.types import BusOptions, Handler, Message, PubAck, Stored, Write
+from shared.bus.types import BusOptions, Handler, Message, PubAck, Stored, Tls, Tracer, Write
 
 __all__ = [
     "Bus",
@@ -14,5 +14,7 @@ __all__ = [
     "PubAck",
     "Stored",
     "Subscription",
+    "Tls",
+    "Tracer",
     "Write",
 ]

@@ -41,6 +41,7 @@ class Bus:
         Raises:
             Unavailable: none took the connection within the deadline.
             Forbidden: they refuse the credential.
+            Rejected: a file of `options.tls` is of no use.
         """
         link = Link(options)
         await link.open(deadline_s)
@@ -193,9 +194,8 @@ class Bus:
             OutcomeUnknown: a try without an answer may have been stored; ask again only under the same id.
         """
         own = publish.with_id(headers, message_id)
-        return await publish.publish_until_stored(
-            self._link, subject, data, own, (attempt_s, deadline_s)
-        )
+        limits = (attempt_s, deadline_s)
+        return await publish.publish_until_stored(self._link, subject, data, own, limits)
 
     async def compare_and_set(  # noqa: PLR0913 - see publish_acked
         self,

@@ -14,6 +14,7 @@ from shared import identity, logs
 from shared.bus import refusals
 from shared.bus.credentials import Shown
 from shared.bus.question import NobodyListens, Question
+from shared.bus.transport import tls_context
 from shared.bus.types import BusOptions, Message
 from shared.bus.watch import Watch
 from shared.bus.wire import Client
@@ -51,6 +52,7 @@ class Link:
         self._prefix = ""
         self._shown = Shown(options.credential)
         self.watch = Watch(self.client)
+        self._tls = None if options.tls is None else tls_context(options.tls)
         self._last_error = ""
 
     async def open(self, deadline_s: float) -> None:
@@ -61,11 +63,9 @@ class Link:
             Unavailable: no server took the connection within the deadline.
         """
         options = self.options
-        prefix = options.inbox_prefix
         credential = self._shown.current()
-        if not prefix:
-            prefix = identity.inbox_prefix(credential) if credential else "_INBOX"
-        self._prefix = f"{prefix}.{secrets.token_hex(5)}."
+        own = identity.inbox_prefix(credential) if credential else "_INBOX"
+        self._prefix = f"{options.inbox_prefix or own}.{secrets.token_hex(5)}."
         heard = False
         try:
             async with asyncio.timeout(deadline_s):
@@ -105,6 +105,7 @@ class Link:
             max_outstanding_pings=2,
             pending_size=4 * options.pending_bytes_max,  # our own bound refuses earlier
             flusher_queue_size=64,
+            tls=self._tls,
             reconnect_to_server_handler=self.client.pick_server,
             signature_cb=self._shown.sign if with_credential else None,
             user_jwt_cb=self._shown.token if with_credential else None,

@@ -31,15 +31,17 @@ NOBODY_S = 1.5
 
 
 async def publish_until_stored(
-    link: Link, subject: str, data: bytes, headers: Mapping[str, str], limits: tuple[float, float]
+    link: Link, subject: str, data: bytes, headers: dict[str, str], limits: tuple[float, float]
 ) -> PubAck:
     """Publish under one message id, again and again, until a stream says that it is stored.
+
+    One span, where there is a tracer, is around all tries.
 
     Args:
         link: the connection.
         subject: where to.
         data: the body.
-        headers: hold the message id.
+        headers: hold the message id; a tracer adds to them.
         limits: seconds for one try, and for all.
 
     Raises:
@@ -47,6 +49,16 @@ async def publish_until_stored(
         Unavailable: surely not stored within the deadline.
         OutcomeUnknown: not stored as far as we know; a try without an answer may have been.
     """
+    tracer = link.options.tracer
+    if tracer is None:
+        return await _try_until_stored(link, subject, data, headers, limits)
+    with tracer.publishing(subject, headers, len(data)):
+        return await _try_until_stored(link, subject, data, headers, limits)
+
+
+async def _try_until_stored(
+    link: Link, subject: str, data: bytes, headers: Mapping[str, str], limits: tuple[float, float]
+) -> PubAck:
     attempt_s, deadline_s = limits
     began = time.monotonic()
     end = began + deadline_s

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Mapping
 
 from nats.aio.transport import TcpTransport
 
+from shared.bus.types import Tls
 from shared.errors import Rejected
 
 CLOSE_WAIT_S = 0.5
@@ -29,6 +31,22 @@ class Transport(TcpTransport):
         """Cut the connection; bytes not sent yet are dropped."""
         if self._io_writer is not None:
             self._io_writer.transport.abort()
+
+
+def tls_context(tls: Tls) -> ssl.SSLContext:
+    """Return how the library is to speak TLS.
+
+    Raises:
+        Rejected: a file cannot be read, or holds no certificate or key.
+    """
+    try:
+        context = ssl.create_default_context(cafile=tls.ca_file)
+        if tls.cert_file:
+            context.load_cert_chain(tls.cert_file, tls.key_file or None)
+    except OSError as exc:  # an SSLError is one, too
+        files = ", ".join(filter(None, (tls.ca_file, tls.cert_file, tls.key_file)))
+        raise Rejected(f"TLS with {files}: {exc}") from exc
+    return context
 
 
 def check_subject(subject: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 import msgspec
 
@@ -49,6 +51,26 @@ class PubAck(msgspec.Struct, frozen=True):
     """The message had been stored before, under the same id."""
 
 
+class Tls(msgspec.Struct, frozen=True, kw_only=True):
+    """How to connect to servers that speak TLS. A server that does not is refused: nothing is sent to it."""
+
+    ca_file: str
+    """Certificates of the authorities that we believe, PEM."""
+    cert_file: str = ""
+    """Our own certificate, PEM, where the servers ask for one."""
+    key_file: str = ""
+    """Its key, PEM; empty: it stands in `cert_file`."""
+
+
+class Tracer(Protocol):
+    """Makes a span of each acknowledged publish (`shared.telemetry.Tracing`)."""
+
+    def publishing(
+        self, subject: str, headers: dict[str, str], body_bytes: int
+    ) -> AbstractContextManager[None]:
+        """Return what surrounds the publish; it may add to `headers`, which are sent."""
+
+
 class BusOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How to connect."""
 
@@ -65,6 +87,10 @@ class BusOptions(msgspec.Struct, frozen=True, kw_only=True):
     """For one try with one server."""
     pending_bytes_max: int = 8 * 1024 * 1024
     """Unsent bytes above which publishing is refused."""
+    tls: Tls | None = None
+    """None: plain TCP, unless a server demands TLS; then the system's authorities are believed."""
+    tracer: Tracer | None = None
+    """None: no spans, and nothing is spent on them."""
 
 
 Handler = Callable[[Message], None] | Callable[[Message], Awaitable[None]]

@@ -10,7 +10,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import nats.errors
 from nats.aio.client import PING_PROTO, PONG_PROTO, Server, Srv
@@ -19,6 +19,7 @@ from nats.aio.subscription import Subscription as LibrarySubscription
 from nats.protocol import command
 
 from shared import logs
+from shared.bus.owner import Owner
 from shared.bus.transport import Transport, check_subject, header_block
 from shared.bus.types import Message
 from shared.errors import Forbidden, LimitExceeded, Unavailable
@@ -29,19 +30,6 @@ RECONNECT_WAIT_S = 0.1
 RECONNECT_WAIT_MAX_S = 1.0
 READ_BYTES = 32 * 1024
 Sink = Callable[[Message], None]
-
-
-class Owner(Protocol):
-    """Who is told what happens on the connection. Called in the reader: must be short and must not raise."""
-
-    def on_lost(self) -> None:
-        """The connection is given up; a new one is being made."""
-
-    def on_restored(self) -> None:
-        """There is a connection again, and all subscriptions are back."""
-
-    def on_refused(self, text: str) -> None:
-        """The server refused a publish or a subscription; its words, in lower case."""
 
 
 class Client(LibraryClient):
@@ -238,6 +226,12 @@ class Client(LibraryClient):
         await self._transport.connect(
             s.uri, buffer_size=READ_BYTES, connect_timeout=self.options["connect_timeout"]
         )
+
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        """Take what the server says of itself; where TLS is wanted, plain TCP is refused before we say who we are."""
+        if initial_connection and "tls" in self.options and not info.get("tls_required"):
+            raise nats.errors.Error("nats: TLS is wanted, the server speaks none")
+        await super()._process_info(info, initial_connection)
 
     async def _process_connect_init(self) -> None:
         began = time.monotonic()

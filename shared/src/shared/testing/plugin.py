@@ -14,6 +14,7 @@ import asyncio
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,12 @@ async def provision_cluster(cluster: Cluster, wanted: Topology | None = None) ->
         await bus.close()
 
 
+def provision_now(cluster: Cluster) -> None:
+    """Provision from plain code, also where a loop runs in this thread: an async fixture may have asked for it."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, provision_cluster(cluster)).result()
+
+
 @pytest.fixture(scope="session")
 def nats_cluster() -> Iterator[Cluster]:
     """Three servers with nothing in them."""
@@ -85,7 +92,7 @@ def nats_cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def provisioned_cluster(nats_cluster: Cluster) -> Cluster:
     """The run's servers with all streams and consumers."""
-    asyncio.run(provision_cluster(nats_cluster))
+    provision_now(nats_cluster)
     return nats_cluster
 
 
@@ -94,7 +101,7 @@ def private_cluster(tmp_path: Path) -> Iterator[Cluster]:
     """Three provisioned servers of this test alone."""
     cluster = start_cluster(tmp_path / "nats")
     try:
-        asyncio.run(provision_cluster(cluster))
+        provision_now(cluster)
         yield cluster
     finally:
         cluster.kill()

@@ -1,0 +1,68 @@
+"""Spans and their context in message headers. The only module that knows OpenTelemetry, an optional dependency.
+
+Nothing in `shared` imports this module: who wants spans makes a `Tracing` and hands it to `BusOptions.tracer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from opentelemetry.trace import SpanKind, Tracer, TracerProvider
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from shared import headers as names
+from shared import subjects
+from shared.errors import ServiceError
+
+SCOPE = "agent-sandbox"
+"""Name of the instrumentation, as backends show it."""
+_SYSTEM = "messaging.system"
+_OPERATION_TYPE = "messaging.operation.type"
+_OPERATION_NAME = "messaging.operation.name"
+_DESTINATION = "messaging.destination.name"
+_TEMPLATE = "messaging.destination.template"
+_MESSAGE_ID = "messaging.message.id"
+_BODY_SIZE = "messaging.message.body.size"
+_ERROR_TYPE = "error.type"
+
+
+class Tracing:
+    """Makes spans of publishes, by OpenTelemetry's conventions for messaging."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        """Make spans through `provider`, which decides where they go and how many of them."""
+        self._tracer: Tracer = provider.get_tracer(SCOPE)
+        self._propagator = TraceContextTextMapPropagator()
+
+    @contextmanager
+    def publishing(self, subject: str, headers: dict[str, str], body_bytes: int) -> Iterator[None]:
+        """While inside, a span of a publish is open: all tries under one message id.
+
+        Args:
+            subject: where the message goes.
+            headers: those that will be sent; `traceparent` is put into them.
+            body_bytes: size of the body.
+        """
+        template = subjects.template_of(subject)
+        attributes: dict[str, str | int] = {
+            _SYSTEM: "nats",
+            _OPERATION_TYPE: "send",
+            _OPERATION_NAME: "publish",
+            _DESTINATION: subject,
+            _TEMPLATE: template,
+            _MESSAGE_ID: headers.get(names.MESSAGE_ID, ""),
+            _BODY_SIZE: body_bytes,
+        }
+        with self._tracer.start_as_current_span(
+            f"publish {template}",
+            kind=SpanKind.PRODUCER,
+            attributes=attributes,
+            record_exception=False,  # a stack trace in each span of an outage helps nobody
+        ) as span:
+            self._propagator.inject(headers)
+            try:
+                yield
+            except ServiceError as exc:
+                span.set_attribute(_ERROR_TYPE, exc.code)
+                raise
