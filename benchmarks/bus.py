@@ -18,6 +18,7 @@ from harness.pictures import Series
 from harness.report import Report, Target, table
 from harness.running import ROOT, CannotMeasure, add_common_options, fresh_folder, run, say
 from harness.stats import median, percentile
+
 from shared.bus import Bus
 from shared.cluster import Cluster, open_cluster
 from shared.testing.plugin import admin_options

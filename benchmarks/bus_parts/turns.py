@@ -6,8 +6,9 @@ import asyncio
 import random
 import time
 
-from bus_parts.callers import Caller
 from harness.load import without_pauses
+
+from bus_parts.callers import Caller
 
 TURN_S = 0.25
 WARM_UP_S = 0.5
