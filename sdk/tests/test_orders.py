@@ -9,7 +9,7 @@ import pytest
 
 from agent_sandbox.access import find_access
 from agent_sandbox.cli.options import split_env, split_file
-from agent_sandbox.orders import input_file, program_task
+from agent_sandbox.orders import check_class, input_file, program_task
 from agent_sandbox.places import default_state
 from shared.errors import InvalidMessage, NotFound, Unavailable
 from shared.identity import write_credential
@@ -110,3 +110,10 @@ def test_what_is_missing_for_access_is_said(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text("{")
     with pytest.raises(InvalidMessage, match="damaged"):
         find_access(tmp_path, (), None, {})
+
+
+def test_a_class_is_one_that_clients_may_ask_for() -> None:
+    """`recovery` is the system's own."""
+    assert [check_class(name) for name in ("interactive", "batch")] == ["interactive", "batch"]
+    with pytest.raises(InvalidMessage, match="interactive or batch expected, got 'recovery'"):
+        check_class("recovery")

@@ -34,6 +34,7 @@ ACTS: dict[str, tuple[Act, set[str]]] = {
     "release": (lambda r: transitions.release(r, HOLD, position=9, now_ms=1), {"running"}),
     "take back": (lambda r: transitions.take_back(r, HELD), {"idle"}),
     "wake": (lambda r: transitions.wake(r, lane="batch"), {"idle", "waiting"}),
+    "rise": (lambda r: transitions.wake(r, lane="recovery"), {"queued", "idle", "waiting"}),
     "postpone": (lambda r: transitions.postpone(r, HOLD, until_ms=9, now_ms=1), {"running"}),
     "revoke": (lambda r: transitions.revoke(r, death=DIED, now_ms=1), {"running", "rescuing"}),
     "rescue": (lambda r: transitions.rescue(r, owner="c1", now_ms=1), {"queued"}),
@@ -71,6 +72,16 @@ def test_what_has_ended_stays_as_it_is(name: str) -> None:
     _, allowed = ACTS[name]
 
     assert not allowed & ENDED
+
+
+def test_a_queued_session_only_rises() -> None:
+    """Into a more urgent lane; `recovery` is the top, and what is as urgent already is left alone."""
+    queued = replace(QUEUED, lane="batch")
+
+    assert transitions.wake(queued, lane="interactive") == replace(queued, lane="interactive")
+    for lane, wanted in [("batch", "batch"), ("interactive", "batch"), ("recovery", "interactive")]:
+        with pytest.raises(Conflict):
+            transitions.wake(replace(QUEUED, lane=lane), lane=wanted)
 
 
 @pytest.mark.parametrize("name", OWNERS_ACTS)

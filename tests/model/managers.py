@@ -7,6 +7,8 @@ write sends a token by itself.
 
 from __future__ import annotations
 
+from functools import partial
+
 from tests.model.draft import Draft
 from tests.model.owners import OWNING
 from tests.model.records import DEAD, RESCUER, WORKERS, Truth, tried
@@ -36,9 +38,9 @@ def steps(turn: Turn) -> None:
         turn.fault("wake message LOST", lose)
 
 
-def _wake(draft: Draft) -> None:
+def _wake(draft: Draft, lane: str = "batch") -> None:
     assert draft.truth is not None
-    draft.write(draft.book.wake(draft.truth))
+    draft.write(draft.book.wake(draft.truth, lane))
 
 
 def _send_token(draft: Draft) -> None:
@@ -55,16 +57,26 @@ def _reject(draft: Draft) -> None:
 
 
 def _hear_wake(turn: Turn, truth: Truth) -> None:
-    def hear(draft: Draft) -> None:
+    """Queue the session in the class of what was heard, or let it rise to that."""
+
+    def hear(draft: Draft, lane: str = "batch") -> None:
         draft.hint = False
         if truth.state in ENDED:
             _reject(draft)
-        elif draft.accepted > truth.position and tried(draft.book.wake, truth):
-            _wake(draft)
+        elif draft.accepted > truth.position and tried(draft.book.wake, truth, lane):
+            _wake(draft, lane)
             if not turn.scenario.sweeper:
                 _send_token(draft)
 
     turn.step(f"pool-manager: hears wake (record {truth.state})", hear)
+    if _is_urgent(turn):
+        urgent = partial(hear, lane="interactive")
+        turn.step(f"pool-manager: hears urgent wake (record {truth.state})", urgent)
+
+
+def _is_urgent(turn: Turn) -> bool:
+    """Whether a task that asks for a worker in `interactive` waits in the inbox."""
+    return turn.scenario.classes and None in turn.state.results[2 : turn.state.accepted + 1]
 
 
 def _without_record(turn: Turn) -> None:
@@ -158,6 +170,9 @@ def _sweep(turn: Turn, truth: Truth) -> None:
         turn.step("sweeper: token", send)
     if truth.state == "idle" and state.accepted > truth.position and rules.idle_are_swept:
         turn.step("sweeper: idle with inbox beyond position -> queued", _wake)
+    if truth.state == "queued" and _is_urgent(turn) and tried(turn.book.wake, truth, "interactive"):
+        rise = partial(_wake, lane="interactive")
+        turn.step("sweeper: queued less urgently than its inbox -> rises", rise)
     open_ends = None in state.results[1 : state.accepted + 1]
     if truth.state in ENDED and open_ends and rules.ended_are_swept:
         turn.step("sweeper: rejects the inbox of an ended session", _reject)

@@ -89,12 +89,19 @@ def tried(act: Callable[P, Truth], *args: P.args, **kwargs: P.kwargs) -> Truth |
         return None
 
 
-def abstracted(record: Record, *, snapshots: bool) -> Record:
-    """Return the record without what no rule looks at."""
+def abstracted(record: Record, *, snapshots: bool, classes: bool = False) -> Record:
+    """Return the record without what no rule looks at.
+
+    Args:
+        record: any record.
+        snapshots: the workspace outlives its pod.
+        classes: sessions wait in more urgent lanes and less urgent ones; else all in the most urgent.
+    """
+    waits = record.state in ("queued", "rescuing")
     return replace(
         record,
         node=None,
-        lane="",
+        lane=record.lane if classes and waits else "recovery",
         keep=False,
         attempt=0,
         death_task=record.death_task if record.deaths else "",
@@ -114,13 +121,14 @@ class Book:
         """Mutate transitions as `rules` say; keep what `scenario` looks at."""
         self._rules = rules
         self._snapshots = scenario.snapshots
+        self._classes = scenario.classes
         self._keep = scenario.keep
         self._close_at = scenario.close_at
         self._known: dict[tuple[Record, Tasks], Truth] = {}
         self.memo: dict[tuple[object, ...], Truth | ServiceError] = {}
 
     def _truth(self, record: Record, boundary: Tasks) -> Truth:
-        abstract = abstracted(record, snapshots=self._snapshots)
+        abstract = abstracted(record, snapshots=self._snapshots, classes=self._classes)
         key = (abstract, boundary)
         if key not in self._known:
             self._known[key] = Truth(len(self._known), abstract, boundary)
@@ -196,9 +204,9 @@ class Book:
         return self._truth(transitions.take_back(truth.record, before.record), truth.boundary)
 
     @once
-    def wake(self, truth: Truth) -> Truth:
-        """Let an idle session wait for a worker."""
-        return self._truth(transitions.wake(truth.record, lane="batch"), truth.boundary)
+    def wake(self, truth: Truth, lane: str) -> Truth:
+        """Let an idle session wait for a worker, or a waiting one wait in a more urgent lane."""
+        return self._truth(transitions.wake(truth.record, lane=lane), truth.boundary)
 
     @once
     def revoke(self, truth: Truth, died: bool, in_task: bool, task: str) -> Truth:

@@ -124,6 +124,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """Clients send the next task before the session's record exists."""
     snapshots: bool = True
     """The workspace outlives its pod. False: it is lost with the pod, and the client is told."""
+    classes: bool = False
+    """The first inbox task asks for a worker in `batch`, later ones in `interactive`."""
     deliveries_max: int = 2
     """Only for the mutant that counts deliveries."""
     deaths_max: int | None = None

@@ -13,6 +13,7 @@ def _scenario(tasks: int = 0, *, rest: dict[str, Any] | None = None, **faults: i
 
 ONE_SHOT = {"keep": False}
 EXPIRY = {"expiry": True}
+CLASSES = {"classes": True}
 VOLATILE = {"snapshots": False}
 """The workspace does not outlive its pod, as in the first version."""
 
@@ -35,6 +36,7 @@ QUICK = {  # seconds each at most
     "inbox-3-copy": _scenario(3, copy=1),
     "poison": _scenario(crash=3),
     "expiry": _scenario(1, crash=1, hint=1, rest=EXPIRY),
+    "classes": _scenario(2, hint=1, rest=CLASSES),
     "volatile-crash": _scenario(2, crash=1, rest=VOLATILE),
     "volatile-lost": _scenario(1, lost=1, rest=VOLATILE),
 }
@@ -48,6 +50,7 @@ SLOW = {
     "rescue": _scenario(1, crash=2, rescue=1),
     "rescue-cancel": _scenario(crash=1, rescue=1, cancel=1, suspect=1),
     "poison-cancel": _scenario(2, crash=2, cancel=1, rest={"deaths_max": 2}),
+    "classes-crash": _scenario(2, crash=1, hint=1, rest=CLASSES),
     "volatile-cancel": _scenario(2, crash=1, cancel=1, rest=VOLATILE),
     "volatile-zombie": _scenario(1, suspect=1, lost=1, cancel=1, rest=VOLATILE),
     "volatile-crash-lost": _scenario(1, crash=2, lost=1, rest=VOLATILE),

@@ -38,7 +38,7 @@ def records(draw: st.DrawFn) -> Record:
         tenant="acme",
         pool="p",
         state=state,
-        lane=draw(st.sampled_from(["recovery", "interactive"])),
+        lane=draw(st.sampled_from(["recovery", "interactive", "batch"])),
         client_lane="interactive",
         keep=draw(st.booleans()),
         accepted_ms=1,
@@ -82,6 +82,7 @@ ACTS: dict[str, Callable[[Record, int], Record]] = {
     ),
     "take back": lambda record, epoch: transitions.take_back(record, _owned(epoch)),
     "wake": lambda record, _: transitions.wake(record, lane="batch"),
+    "rise": lambda record, _: transitions.wake(record, lane="interactive"),
     "revoke silent": _revoke(False, True, ""),
     "revoke dead": _revoke(True, True, "2"),
     "revoke idle": _revoke(True, False, ""),
@@ -100,15 +101,22 @@ def _outcome(act: Callable[[Record, int], Record], record: Record, epoch: int) -
 
 @pytest.mark.parametrize("name", ACTS)
 @settings(max_examples=50)
-@given(record=records(), snapshots=st.booleans())
-def test_what_the_model_drops_decides_nothing(name: str, record: Record, snapshots: bool) -> None:
-    """First drop, then act, is the same as first act, then drop."""
+@given(record=records(), snapshots=st.booleans(), classes=st.booleans())
+def test_what_the_model_drops_decides_nothing(
+    name: str, record: Record, snapshots: bool, classes: bool
+) -> None:
+    """First drop, then act, is the same as first act, then drop. Without classes nothing rises in the model."""
+    classes = classes or name == "rise"
 
     def drop(outcome: Record | type) -> Record | type:
-        return abstracted(outcome, snapshots=snapshots) if isinstance(outcome, Record) else outcome
+        return (
+            abstracted(outcome, snapshots=snapshots, classes=classes)
+            if isinstance(outcome, Record)
+            else outcome
+        )
 
     concrete = _outcome(ACTS[name], record, EPOCH)
-    abstract = _outcome(ACTS[name], abstracted(record, snapshots=snapshots), EPOCH)
+    abstract = _outcome(ACTS[name], abstracted(record, snapshots=snapshots, classes=classes), EPOCH)
 
     assert drop(abstract) == drop(concrete)
 

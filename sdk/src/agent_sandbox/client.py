@@ -16,6 +16,7 @@ from agent_sandbox.orders import (
     Order,
     RunOptions,
     SessionOptions,
+    check_class,
     common_fields,
     make_task_id,
     program_task,
@@ -31,7 +32,7 @@ from agent_sandbox.session import Session
 from agent_sandbox.turns import PublishTurns
 from shared import messages, subjects
 from shared.bus import Bus, BusOptions
-from shared.errors import ErrorInfo, InvalidMessage, NotFound
+from shared.errors import ErrorInfo, NotFound
 from shared.failpoints import Failpoints
 from shared.ids import parse_name, parse_task_id
 from shared.messages import CancelAnswer, TaskResult
@@ -167,11 +168,7 @@ class Client:
             OutcomeUnknown: no answer; it may have been accepted.
         """
         pool = parse_name(options.get("pool", "default"), "pool")
-        klass = options.get("klass", "interactive")
-        if klass not in subjects.CLIENT_CLASSES:
-            raise InvalidMessage(
-                f"class: {' or '.join(subjects.CLIENT_CLASSES)} expected, got {klass!r}"
-            )
+        klass = check_class(options.get("klass", "interactive"))
         task_id = parse_task_id(options.get("task_id") or make_task_id())
         order = Order(
             tenant=self.options.tenant,
@@ -206,20 +203,21 @@ class Client:
         return Session(self, parse_task_id(session_id))
 
     async def publish_next(
-        self, session_id: str, task: Task, task_id: str | None = None
+        self, session_id: str, task: Task, options: Mapping[str, Any]
     ) -> RunningTask:
         """Publish the next task of a session.
 
         Args:
             session_id: the session.
             task: what to do.
-            task_id: its id; None: a new one.
+            options: `klass` and `task_id` are read.
 
         Raises:
             InvalidMessage: the task breaks a limit (named); it was not published.
             OutcomeUnknown: no answer; it may have been accepted.
         """
-        task_id = parse_task_id(task_id or make_task_id())
+        task_id = parse_task_id(options.get("task_id") or make_task_id())
+        klass = options.get("klass")
         order = Order(
             tenant=self.options.tenant,
             session=session_id,
@@ -227,6 +225,7 @@ class Client:
             subject=subjects.session_task(self.options.tenant, session_id, task_id),
             body=encode_task(task),
             pool=None,
+            klass=None if klass is None else check_class(klass),
             wait_s=task.deadline_s + RESULT_GRACE_S,
         )
         return await self._turns.start(self.bus, order, deadline_s=self.options.publish_s)

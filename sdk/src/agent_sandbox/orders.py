@@ -11,6 +11,7 @@ import msgspec
 
 from shared.errors import InvalidMessage
 from shared.pools import OnInterrupt
+from shared.subjects import CLIENT_CLASSES
 from shared.task import Command, InputFile, Python, Task
 
 Content = str | bytes | Path
@@ -32,6 +33,9 @@ class TaskOptions(TypedDict, total=False):
     """`rerun`, `resume` or `fail`, when the worker dies in mid-task; the pool's rule where absent."""
     task_id: str
     """Id of the task (a UUID or ULID); made where absent. The same id runs once, however often it is published."""
+    klass: str
+    """How urgent it is, while it waits for a worker: `interactive` or `batch`. Absent: `interactive` for a new session,
+    its session's own class for a session's task."""
 
 
 class SessionOptions(TaskOptions, total=False):
@@ -39,8 +43,6 @@ class SessionOptions(TaskOptions, total=False):
 
     pool: str
     """Pool; `default` where absent."""
-    klass: str
-    """`interactive` (the default) or `batch`."""
 
 
 class ProgramOptions(TaskOptions, total=False):
@@ -61,8 +63,6 @@ class RunOptions(TaskOptions, total=False):
     """Directory in the workspace."""
     pool: str
     """Pool; `default` where absent."""
-    klass: str
-    """`interactive` (the default) or `batch`."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +75,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
     pool: str | None
     """Pool of a first task; None for a later task of a session."""
+    klass: str | None = None
+    """Class that a later task of a session asks for; None: the session's own. A first task's stands in its subject."""
     wait_s: float
     """Longest wait for the result, counted from its publish."""
 
@@ -82,6 +84,17 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 def make_task_id() -> str:
     """Return a new task id."""
     return str(uuid.uuid4())
+
+
+def check_class(klass: str) -> str:
+    """Return the class if clients may ask for it.
+
+    Raises:
+        InvalidMessage: they may not.
+    """
+    if klass not in CLIENT_CLASSES:
+        raise InvalidMessage(f"class: {' or '.join(CLIENT_CLASSES)} expected, got {klass!r}")
+    return klass
 
 
 def common_fields(options: Mapping[str, Any]) -> dict[str, Any]:

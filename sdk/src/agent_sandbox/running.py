@@ -17,7 +17,7 @@ from agent_sandbox.cancelling import bounded, cancel_task
 from agent_sandbox.events import Event, Sequencer, Started
 from agent_sandbox.orders import Order
 from agent_sandbox.results import Result
-from shared import messages, subjects
+from shared import headers, messages, subjects
 from shared.bus import Bus, Message, Subscription
 from shared.errors import InvalidMessage, OutcomeUnknown, Unavailable
 from shared.messages import CancelAnswer, TaskResult
@@ -263,6 +263,7 @@ async def start_task(bus: Bus, order: Order, *, deadline_s: float) -> RunningTas
             order.subject,
             order.body,
             message_id=order.task,
+            headers=None if order.klass is None else {headers.CLASS: order.klass},
             deadline_s=max(LISTEN_AGAIN_S, until - time.monotonic()),
         )
     except BaseException:

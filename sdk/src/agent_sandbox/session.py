@@ -185,7 +185,7 @@ class Session:
         return await finish(await self._publish(Close(), {}), cancel_with_caller=False)
 
     async def _publish(self, task: Task, options: TaskOptions) -> RunningTask:
-        return await self._client.publish_next(self.id, task, options.get("task_id"))
+        return await self._client.publish_next(self.id, task, options)
 
     async def _do(self, task: Task, options: TaskOptions) -> Result:
         """Publish a file operation and return its result, which must be `ok`."""

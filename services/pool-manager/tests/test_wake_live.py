@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shared import subjects
+from shared.ids import home
 from shared.testing.look import Look, until
 from shared.testing.names import unique
 
@@ -33,6 +35,68 @@ async def test_an_idle_session_is_woken_by_its_inbox(node: Any, look: Look, sess
     record = await look.in_state(session, "queued", within_s=2.0)
     assert record.lane == "interactive"
     assert len(await until(lambda: look.tokens(session))) == 1
+
+
+async def test_an_idle_session_whose_work_turns_urgent_rises(
+    node: Any, look: Look, session: str
+) -> None:
+    """First a token in `batch`, as the first task asks; then one more where the second one asks."""
+    worker = (await node.warm(2))[0]
+    await worker.create(session)
+    await worker.finish()
+    await worker.release()
+    await look.in_state(session, "idle")
+    lane = f"q.{home(session)}.acme.default"
+
+    await look.send(session, "task-0001", "batch")
+
+    assert (await look.in_state(session, "queued", within_s=2.0)).lane == "batch"
+    await until(lambda: look.tokens(session))
+    assert await look.tokens(session) == [f"{lane}.batch"]
+
+    await look.send(session, "task-0002", "nonsense")  # taken for none: the session's own class
+
+    async def has_risen() -> bool:
+        return set(await look.tokens(session)) == {f"{lane}.batch", f"{lane}.interactive"}
+
+    await until(has_risen, within_s=2.0)
+    assert (await look.in_state(session, "queued")).lane == "interactive"
+    assert (await look.in_state(session, "queued")).epoch == 1
+
+
+async def test_a_wake_up_is_kept_while_the_record_names_an_owner(
+    node: Any, look: Look, session: str
+) -> None:
+    """Its owner let go without a look at it: it is not left to the survey of the inboxes, every 10 s."""
+    worker = (await node.warm(2))[0]
+    await worker.create(session)
+    await worker.finish()
+    await look.send(session, "task-0001", "batch")
+    await asyncio.sleep(0.3)  # nothing tells that both have heard it
+
+    await worker.release()
+
+    assert (await look.in_state(session, "queued", within_s=3.0)).lane == "batch"
+
+
+async def test_the_survey_finds_what_nobody_heard_and_how_urgent_it_is(
+    start: Any, node: Any, look: Look, tmp_path: Path
+) -> None:
+    """No pool-manager lived when a session queued in `batch` got an urgent task."""
+    stop = await start("pm-1")
+    session = unique("session")
+    worker = (await node.warm(2))[0]
+    await worker.create(session)
+    await worker.finish()
+    stop.set("test")
+    await until(lambda: not (tmp_path / "pm-1.ready").exists())
+    await worker.release()
+    await look.send(session, "task-0001", "batch")
+    await look.send(session, "task-0002", "interactive")
+
+    await start("pm-2")
+
+    assert (await look.in_state(session, "queued", within_s=15.0)).lane == "interactive"
 
 
 async def test_an_ended_session_refuses_its_inbox(node: Any, look: Look, session: str) -> None:

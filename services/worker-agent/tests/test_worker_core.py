@@ -122,6 +122,13 @@ class TestLanes:
         assert lanes.order(hints, draw=0.099, batch_first_every=10)[0] == ("batch", 0)
         assert lanes.order(hints, draw=0.1, batch_first_every=10)[0] == ("interactive", 2)
 
+    def test_a_session_waits_in_the_most_urgent_class_that_is_asked_for(self) -> None:
+        """Its own where nothing (or nonsense) is said; never in `recovery`, which is ours."""
+        assert lanes.lane_for(["batch"], "interactive") == "batch"
+        assert lanes.lane_for(["batch", None], "interactive") == "interactive"
+        assert lanes.lane_for(["recovery", "x"], "batch") == "batch"
+        assert lanes.lane_for([None, "interactive"], "batch") == "interactive"
+
     def test_unknown_lanes_are_ignored(self) -> None:
         """Hints are hints."""
         assert lanes.order([("x", 0), ("batch", 9)], draw=0.5, batch_first_every=2) == ()

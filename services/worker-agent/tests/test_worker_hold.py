@@ -188,6 +188,20 @@ class TestCommit:
         assert truth.record.state == "closed"
         assert truth.results == {SESSION: first}
 
+    async def test_a_class_that_there_is_not_is_refused_by_name(self) -> None:
+        """A definite end for one task, and the next one runs."""
+        truth, sandbox, stop = FakeTruth(), FakeSandbox(), Stop()
+        wrong = msgspec.structs.replace(entry(1), klass="recovery")
+        truth.inbox = [wrong, msgspec.structs.replace(entry(2), klass="batch")]
+        sandbox.after_run = [lambda: None, lambda: stop.set("SIGTERM")]
+        await hold(truth, sandbox, owned(truth, body(keep=True)), stop)
+
+        result = truth.results["task-1"]
+        assert (result.status, result.reason) == ("rejected", "invalid")
+        assert result.error is not None
+        assert "Agent-Class" in result.error.message
+        assert sandbox.ran == [SESSION, "task-2"]
+
 
 class TestLeaving:
     """A worker that is told to leave, or has lost its sandbox."""
@@ -207,6 +221,19 @@ class TestLeaving:
         )
         assert truth.record.lost is not None
         assert truth.record.lost.cause == "released"
+
+    async def test_what_is_passed_on_waits_as_urgently_as_it_asks(self) -> None:
+        """The session's own class is `interactive`; the first of two asks for `batch`, the second for nothing."""
+        for inbox, lane in [([1], "batch"), ([1, 2], "interactive")]:
+            truth, sandbox, stop = FakeTruth(), FakeSandbox(), Stop()
+            truth.inbox = [
+                msgspec.structs.replace(entry(seq), klass="batch" if seq == 1 else None)
+                for seq in inbox
+            ]
+            sandbox.after_run = [lambda stop=stop: stop.set("SIGTERM")]
+            await hold(truth, sandbox, owned(truth, body(keep=True)), stop)
+
+            assert (truth.record.state, truth.record.lane) == ("queued", lane)
 
     async def test_a_leaving_worker_with_nothing_to_do_leaves_an_idle_session(self) -> None:
         """Nobody is asked for."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 MESSAGE_ID = "Nats-Msg-Id"
 TOKEN = "Agent-Token"  # noqa: S105 - a header's name, no secret
 """On a queue message: this is a token; the value is the session that wants a worker. A hint, never the truth."""
+CLASS = "Agent-Class"
+"""On a session's task: the class in which it asks for a worker, `interactive` or `batch`; absent: the session's own."""
 EVENT = "Agent-Event"
 """On an output message: `started`, `output`, `recovered`, `workspace_lost`, `truncated`."""
 OFFSET = "Agent-Offset"

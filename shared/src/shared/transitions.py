@@ -1,18 +1,17 @@
 """How a session's record may change: the rules of ownership, and nothing else.
 
-A record is changed only by compare-and-set on its stream sequence. Each function here takes the record as it was read
-and returns the record to write; the caller writes it under the sequence it read. A transition that the rules forbid
-raises, so that no caller can write it. Nothing here knows time, NATS or randomness: `now_ms` is an argument.
+Each function here takes the record as it was read and returns the record to write; the caller writes it by
+compare-and-set under the sequence it read. A transition that the rules forbid raises, so that no caller can write it.
+Nothing here knows time, NATS or randomness: `now_ms` is an argument.
 
     (none) --create--> running --complete--> running | closed
     queued --claim--> running --release--> idle --wake--> queued;  idle --take_back--> running
     running | rescuing --revoke--> queued (epoch + 1) | poison
     queued --rescue--> rescuing --rescued--> queued
-    running --postpone--> waiting --wake--> queued
+    running --postpone--> waiting --wake--> queued;  queued --wake--> queued, in a more urgent lane
     any live state that nobody runs --end--> cancelled | expired | rejected | poison
 
-The first task's payload lies beside the record; later tasks lie in the inbox, and `position` is the inbox sequence up
-to which all have a result.
+The first task's payload lies beside the record; later ones lie in the inbox, done up to the sequence `position`.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from shared import limits
 from shared.errors import Conflict, StaleEpoch
 from shared.messages import Interruption, WorkspaceLost
 from shared.record import Death, EndState, Hold, Origin, Record, State, is_mine
+from shared.subjects import is_more_urgent
 
 _FORGIVEN: dict[str, Any] = {"deaths": 0, "death_task": "", "interruptions": ()}
 """Progress: what befell one task is not held against the next."""
@@ -62,8 +62,7 @@ def _unborn(origin: Origin, state: State) -> Record:
 def create(origin: Origin, *, owner: str, node: str, now_ms: int) -> Record:
     """Return the record of a session that its puller creates and owns at once (expected sequence 0).
 
-    `keep` is unknown until the payload is read, which happens after the create, so that a payload that kills its
-    reader counts as a death. A one-shot is closed by `complete`.
+    `keep` is unknown until the payload is read: after the create, so that one that kills its reader counts as a death.
     """
     return replace(
         _unborn(origin, "running"), epoch=1, owner=owner, node=node, claimed_ms=now_ms, attempt=1
@@ -152,8 +151,7 @@ def release(
 ) -> Record:
     """Return the record of a session given up by its owner: idle, its pod about to end.
 
-    The owner reads the inbox once more *after* this write (`take_back`), so that no wake-up is lost. The workspace
-    goes with the pod, and the record says so.
+    The owner reads the inbox once more *after* this write (`take_back`), so that no wake-up is lost.
 
     Raises:
         StaleEpoch: somebody else owns the session now.
@@ -182,11 +180,13 @@ def take_back(released: Record, before: Record) -> Record:
 
 
 def wake(record: Record, *, lane: str) -> Record:
-    """Return the record of a session that wants a worker again.
+    """Return the record of a session that wants a worker again, or, queued, in a more urgent lane: it only rises.
 
     Raises:
-        Conflict: it is owned, queued or ended.
+        Conflict: it is owned or ended, or waits as urgently already.
     """
+    if record.state == "queued" and is_more_urgent(lane, record.lane):
+        return replace(record, lane=lane)
     _check_state(record, "wake", "idle", "waiting")
     return replace(record, state="queued", lane=lane, wake_at_ms=0)
 
@@ -205,8 +205,8 @@ def postpone(record: Record, hold: Hold, *, until_ms: int, now_ms: int) -> Recor
 def revoke(record: Record, *, death: Death, now_ms: int) -> Record:
     """Return the record after its owner was given up: from this write on the zombie's writes fail.
 
-    The epoch grows, the session waits in `recovery`. After `limits.DEATHS_MAX` deaths of the worker process in the
-    same task the session is poison; the caller writes the task's result in the same batch. In a rescue no task runs.
+    The epoch grows, the session waits in `recovery`. After `limits.DEATHS_MAX` deaths of the worker process in one task
+    it is poison; the caller writes the task's result in the same batch. In a rescue no task runs.
 
     Raises:
         Conflict: nobody owns it.
@@ -247,7 +247,7 @@ def revoke(record: Record, *, death: Death, now_ms: int) -> Record:
 def _without_workspace(record: Record, *, cause: str, now_ms: int) -> Record:
     """Say that the workspace is gone, if anything was in it.
 
-    A session that did nothing yet has lost nothing, nor has one that did nothing since a loss that nobody was told.
+    One that did nothing yet has lost nothing, nor has one that did nothing since a loss that nobody was told.
     """
     if not record.first_done or record.lost is not None:
         return record

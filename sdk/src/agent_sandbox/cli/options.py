@@ -87,6 +87,16 @@ def task_options(command: F) -> F:
     return command
 
 
+def next_task_options(command: F) -> F:
+    """Add what a task of a session takes."""
+    return click.option(
+        "--class",
+        "klass",
+        type=click.Choice(CLIENT_CLASSES),
+        help="How urgent it is if the session has no worker; else as the session.",
+    )(task_options(command))
+
+
 def read_task_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the client's options for what `task_options` and `pool_options` added; absent ones are left out.
 

@@ -14,6 +14,7 @@ import msgspec
 
 from agent_sandbox.cli.options import (
     json_option,
+    next_task_options,
     open_client,
     pool_options,
     read_code,
@@ -60,7 +61,7 @@ def create(state: Path | None, as_json: bool, **given: Any) -> None:
 @session_argument
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD [ARG]...")
 @click.option("--cwd", metavar="DIR", help="Directory in the workspace to run in.")
-@task_options
+@next_task_options
 @state_option
 @verbose_option
 @json_option
@@ -83,7 +84,7 @@ def execute(
 @session_argument
 @click.argument("file", required=False)
 @click.option("-c", "code", metavar="CODE", help="Code instead of a file.")
-@task_options
+@next_task_options
 @state_option
 @verbose_option
 @json_option
@@ -94,7 +95,7 @@ def python(session_id: str, state: Path | None, as_json: bool, **given: Any) -> 
     """
     if (given["file"] is None) == (given["code"] is None):
         raise click.UsageError("exactly one of FILE and -c CODE expected")
-    code = given["code"] if given["code"] is not None else read_code(given["file"])
+    code = read_code(given["file"]) if given["code"] is None else given["code"]
 
     async def work() -> int:
         async with open_client(state) as client:
@@ -128,7 +129,6 @@ def list_sessions(state: Path | None, as_json: bool, in_state: str | None, **pag
     if as_json:
         print_json(answer)
         return
-    now_s = time.time()
     print_table(
         "",
         ("session", "pool", "state", "tasks", "lost", "age", "worker"),
@@ -139,7 +139,7 @@ def list_sessions(state: Path | None, as_json: bool, in_state: str | None, **pag
                 row.state,
                 row.tasks_done,
                 row.losses or None,
-                ago(row.accepted_ms, now_s),
+                ago(row.accepted_ms, time.time()),
                 row.worker,
             )
             for row in answer.sessions

@@ -33,6 +33,8 @@ class Entry(msgspec.Struct, frozen=True):
     task: str
     seq: int
     accepted_ms: int
+    klass: str | None = None
+    """Class that it asks for; None: the session's own, or none that there is."""
 
 
 class LaneMessage(msgspec.Struct, frozen=True):

@@ -36,6 +36,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
     accepted_ms: int
     message_id: str | None = None
+    klass: str | None = None
+    """The class that it says it asks for, whatever that may be; None: the session's own."""
 
 
 class Delivery(Protocol):

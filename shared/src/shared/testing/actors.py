@@ -183,7 +183,10 @@ def _sweep(world: World, name: str, session: str, seq: int, record: Record) -> l
     if record.state in OWNED and not named:
         return [revocation(world, name, record, seq)]
     if record.state == "queued":
-        return [lambda: world.queue.append(Message(session, plain=False))]
+        token = partial(world.queue.append, Message(session, plain=False))
+        if beyond and record.lane == "batch":  # what came later is more urgent
+            return [Write(name, session, transitions.wake(record, lane="interactive"), seq), token]
+        return [token]
     if record.state == "idle" and beyond:
         return [Write(name, session, transitions.wake(record, lane="batch"), seq)]
     if record.state in ENDED:

@@ -90,8 +90,13 @@ class Look:
         )
         return len(info["state"].get("subjects") or {})
 
-    async def send(self, session: str, task: str, body: bytes = b"{}") -> int:
-        """Put a task into a session's inbox; return its stream sequence."""
+    async def send(self, session: str, task: str, klass: str | None = None) -> int:
+        """Put a task into a session's inbox, asking for a class; return its stream sequence."""
         subject = subjects.inbox(self.tenant, session, task)
-        ack = await self.bus.publish_acked(subject, body, message_id=f"{session}:{task}")
+        ack = await self.bus.publish_acked(
+            subject,
+            b"{}",
+            message_id=f"{session}:{task}",
+            headers=None if klass is None else {headers.CLASS: klass},
+        )
         return ack.seq

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 from pool_manager.ports import Entry, Known
-from shared import logs, messages, subjects
+from shared import headers, logs, messages, subjects
 from shared.bus import Bus, Stored, Write
 from shared.errors import InvalidMessage, NotFound
 from shared.ids import home
@@ -75,7 +75,11 @@ class StreamTruth:
         if stored is None:
             return None
         _, _, task = subjects.parse_task(stored.subject)
-        return Entry(tenant, session, task, stored.seq, stored.time_ms)
+        try:
+            klass = subjects.asked_class(stored.headers.get(headers.CLASS))
+        except InvalidMessage:
+            klass = None
+        return Entry(tenant, session, task, stored.seq, stored.time_ms, klass)
 
     async def inbox_subjects(self, shard: int) -> list[tuple[str, str, str]]:
         """Return (tenant, session, task) of every inbox entry of a shard."""

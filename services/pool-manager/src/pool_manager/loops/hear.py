@@ -7,13 +7,15 @@ import time
 import msgspec
 
 from pool_manager.core.peers import ManagerBeat
+from pool_manager.core.wakes import Wake
 from pool_manager.core.world import World
 from pool_manager.loops.recover import Recoverer
 from pool_manager.loops.refill import Refiller
 from pool_manager.loops.ring import Ringer
 from pool_manager.loops.wake import Waker
 from pool_manager.ports import Heard
-from shared import logs, subjects
+from shared import headers, logs, subjects
+from shared.errors import InvalidMessage
 from shared.messages import NodeBeat, PodGone, Slot, WorkerBeat
 from shared.record import Record
 
@@ -77,8 +79,10 @@ class Ears:
         seq = int(message.headers[SEQUENCE])
         # It was stored just now: the stream's own stamp would tell the same, for more work.
         stored_ms = int(time.time() * 1000)
-        if self._world.on_record(record, seq, now=time.monotonic(), stored_ms=stored_ms):
+        now = time.monotonic()
+        if self._world.on_record(record, seq, now=now, stored_ms=stored_ms):
             self._refiller.wanted.set()
+        self._waker.noticed(record, now)
 
     def worker(self, message: Heard) -> None:
         """A worker lives."""
@@ -121,7 +125,12 @@ class Ears:
     def wake(self, message: Heard) -> None:
         """Something entered an inbox."""
         _, tenant, session = message.subject.split(".")
-        self._waker.heard(tenant, session, time.monotonic())
+        try:
+            asked = subjects.asked_class(message.headers.get(headers.CLASS))
+        except InvalidMessage:
+            asked = None  # its worker will say what is wrong with it
+        seq = int(message.headers[SEQUENCE])
+        self._waker.heard(Wake(tenant, session, seq, frozenset({asked}), time.monotonic()))
 
     def bell(self, message: Heard) -> None:
         """A message was stored in a lane, or somebody rings for it again."""

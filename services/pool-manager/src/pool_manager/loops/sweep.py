@@ -10,6 +10,7 @@ from functools import partial
 from pool_manager.core import ends
 from pool_manager.core.table import Row, key_of
 from pool_manager.core.tokens import Tokens, message_id
+from pool_manager.core.wakes import Wake, is_needed
 from pool_manager.core.world import World
 from pool_manager.loops.hands import Hands
 from pool_manager.loops.quota import QuotaKeeper
@@ -18,7 +19,8 @@ from pool_manager.ports import Entry, Known, Queue, Truth
 from shared import logs
 from shared.errors import Conflict, ServiceError
 from shared.ids import SHARDS, home
-from shared.record import ENDED
+from shared.record import ENDED, Record
+from shared.subjects import CLIENT_CLASSES
 from shared.topology import INBOX_AGE_MAX_S
 
 log = logs.get(__name__)
@@ -27,6 +29,8 @@ TICK_S = 0.5
 INBOX_EVERY_S = 10.0
 PURGE_AT = 16
 """Entries of an owned session, done with or not, from which those that are done with are removed."""
+ASKS_READ_MAX = 32
+"""Entries of one inbox that are read for the class that they ask for."""
 UNKNOWN_AFTER_S = 24 * 3600
 """A session that has no record by then never gets one: plain messages this old are expired."""
 UNKNOWN_AGAIN_S = 60.0
@@ -80,7 +84,7 @@ class Sweeper:
         for key, row in list(self._world.table.waiting.items()):
             if row.record.wake_at_ms <= now_ms and self._world.peers.is_first(key, now):
                 known = Known(row.record, row.seq)
-                self.hands.offer(key, partial(self._waker.wake, known))
+                self.hands.offer(key, partial(self._waker.wake, known, row.record.client_lane))
 
     async def _sweep_tokens(self, now: float) -> None:
         """Send tokens again that are surely lost."""
@@ -145,10 +149,26 @@ class Sweeper:
         if entry is None:
             await self._truth.purge_inbox(tenant, session, record.position)
         elif record.state == "idle":
-            self._waker.offer(tenant, session)
+            self._waker.offer(await self._asked(entry, record))
         elif record.state in ("queued", "waiting"):
+            if is_needed(wake := await self._asked(entry, record), record):
+                self._waker.offer(wake)
             limit_s = INBOX_AGE_MAX_S - EXPIRE_BEFORE_S
             await self._end_old(known, entry, ends.EXPIRED, limit_s)
+
+    async def _asked(self, entry: Entry, record: Record) -> Wake:
+        """Return the wake-up that the first entry without a result and those behind it are worth."""
+        asks = {entry.klass}
+        after = entry
+        for _ in range(ASKS_READ_MAX):
+            if CLIENT_CLASSES[0] in (klass or record.client_lane for klass in asks):
+                break
+            found = await self._truth.next_entry(record.tenant, record.session, after.seq)
+            if found is None:
+                break
+            after = found
+            asks.add(after.klass)
+        return Wake(record.tenant, record.session, None, frozenset(asks))
 
     async def _see_to_unknown(self, tenant: str, session: str) -> None:
         """Leave the inbox of a session without a record alone: its first task may still wait in a lane, for a day."""

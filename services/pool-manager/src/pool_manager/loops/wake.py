@@ -7,6 +7,7 @@ import time
 
 from pool_manager.core import ends
 from pool_manager.core.table import key_of
+from pool_manager.core.wakes import Wake, Wakes, is_needed, lane_of
 from pool_manager.core.world import World
 from pool_manager.loops.hands import Hands, wait_for
 from pool_manager.loops.recover import send_token
@@ -20,7 +21,6 @@ log = logs.get(__name__)
 
 TICK_S = 0.25
 TRIES = 3
-DUE_MAX = 50_000
 ENTRIES_MAX = 1000
 """Entries of one ended session that are refused at one go."""
 
@@ -39,16 +39,18 @@ class Waker:
         self._world = world
         self._truth = truth
         self._queue = queue
-        self._due: dict[str, tuple[str, str, float]] = {}
+        self._wakes = Wakes()
 
-    def heard(self, tenant: str, session: str, now: float) -> None:
+    def heard(self, wake: Wake) -> None:
         """Something entered a session's inbox."""
-        key = key_of(tenant, session)
-        row = self._world.table.get(key)
-        if row is not None and row.record.state != "idle":
-            return  # its owner hears it too, or its next owner will read it
-        if key not in self._due and len(self._due) < DUE_MAX:
-            self._due[key] = (tenant, session, now)
+        if self._wakes.heard(wake, self._world.table.get(wake.key)):
+            self._wanted.set()
+
+    def noticed(self, record: Record, now: float) -> None:
+        """A session changed: what woke it before may be needed now."""
+        key = key_of(record.tenant, record.session)
+        row = self._world.table.get(key) or self._world.table.ended(key)
+        if row is not None and self._wakes.noticed(row, now):
             self._wanted.set()
 
     async def run(self) -> None:
@@ -56,39 +58,43 @@ class Waker:
         while True:
             await wait_for(self._wanted, TICK_S)
             now = time.monotonic()
-            for key, (tenant, session, since) in list(self._due.items()):
+            for key, due in list(self._wakes.due.items()):
                 row = self._world.table.get(key)
-                if row is not None and row.record.state != "idle":
-                    del self._due[key]
-                elif self._world.peers.may_act(key, since=since, now=now):
-                    self.offer(tenant, session)
-                    del self._due[key]
+                if row is not None and not is_needed(due, row.record):
+                    self._wakes.taken(key)
+                    self._wakes.keep(due, row.record)
+                elif self._world.peers.may_act(key, since=due.since, now=now) and self.offer(due):
+                    self._wakes.taken(key)
 
-    def offer(self, tenant: str, session: str) -> bool:
+    def offer(self, due: Wake) -> bool:
         """See to a session that has something in its inbox and no owner."""
-        key = key_of(tenant, session)
-        return self.hands.offer(key, lambda: self._see_to(tenant, session))
+        return self.hands.offer(due.key, lambda: self._see_to(due))
 
-    async def _see_to(self, tenant: str, session: str) -> None:
-        row = self._world.table.get(key_of(tenant, session))
-        known = Known(row.record, row.seq) if row else await self._truth.read(tenant, session)
+    async def _see_to(self, due: Wake) -> None:
+        row = self._world.table.get(due.key)
+        where = (due.tenant, due.session)
+        known = Known(row.record, row.seq) if row else await self._truth.read(*where)
         for _ in range(TRIES):
             if known is None:
                 return  # its first task may still wait in a lane; the sweeper refuses what stays unknown for a day
             if known.record.state in ENDED:
                 await self.refuse_inbox(known.record)
                 return
-            if known.record.state != "idle":
+            if not is_needed(due, known.record):
+                self._wakes.keep(due, known.record)
                 return
-            if await self.wake(known):
+            if await self.wake(known, lane_of(due, known.record)):
                 return
-            known = await self._truth.read(tenant, session)
+            known = await self._truth.read(*where)
             if known is not None:
                 self._apply(known)
 
-    async def wake(self, known: Known) -> bool:
-        """Make an idle or waiting session queued, with a token; False: somebody else wrote, or it is not known."""
-        woken = wake(known.record, lane=known.record.client_lane)
+    async def wake(self, known: Known, lane: str) -> bool:
+        """Let a session wait for a worker in this lane, with a token; False: somebody else wrote, or it is not known.
+
+        It was idle or waiting; or queued, and rises: its former token is left where it is.
+        """
+        woken = wake(known.record, lane=lane)
         try:
             seq = await self._truth.write(woken, known.seq)
         except (Conflict, OutcomeUnknown, Unavailable) as exc:

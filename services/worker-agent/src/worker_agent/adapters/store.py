@@ -92,6 +92,7 @@ class SessionStore:
             body=stored.data,
             accepted_ms=stored.time_ms,
             message_id=stored.headers.get(headers.MESSAGE_ID),
+            klass=stored.headers.get(headers.CLASS),
         )
 
     async def bury(self, record: Record, task: str, body: bytes, reason: str) -> None:

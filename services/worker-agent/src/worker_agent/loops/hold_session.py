@@ -11,6 +11,8 @@ from shared import logs, transitions
 from shared.errors import Conflict, OutcomeUnknown, StaleEpoch, Unavailable
 from shared.record import Hold, Record, is_mine
 from shared.service import Stop
+from shared.subjects import CLIENT_CLASSES
+from worker_agent.core import lanes
 from worker_agent.loops.commit import Committer
 from worker_agent.loops.run_task import TaskRunner, Work
 from worker_agent.ports import Entry, Held, Truth
@@ -21,6 +23,8 @@ REREAD_S = 2.0
 """An owner reads its inbox again after so long even if no wake-up was heard."""
 RETRY_S = 0.25
 """Pause before a read that got no answer is tried again."""
+ASKS_READ_MAX = 32
+"""Entries of an inbox that are read for the class that they ask for."""
 _T = TypeVar("_T")
 
 
@@ -81,7 +85,11 @@ class SessionHolder:
                 held.record = transitions.skip(held.record, held.hold, position=seen)
                 continue
             work = Work(
-                task=entry.task, body=entry.body, accepted_ms=entry.accepted_ms, inbox_seq=entry.seq
+                task=entry.task,
+                body=entry.body,
+                accepted_ms=entry.accepted_ms,
+                inbox_seq=entry.seq,
+                klass=entry.klass,
             )
             await self._runner.run(held, work)
         if held.record.state == "running":
@@ -133,7 +141,8 @@ class SessionHolder:
                 return True
             if stop.is_set or self._runner.sandbox_lost:
                 # For another worker: a pool-manager sends the token of what is queued and unclaimed.
-                woken = transitions.wake(held.record, lane=held.record.client_lane)
+                lane = await self._asked_lane(held.record, entry)
+                woken = transitions.wake(held.record, lane=lane)
                 held.seq = await self._truth.write(woken, held.seq)
                 return True
             back = transitions.take_back(held.record, before)
@@ -143,6 +152,18 @@ class SessionHolder:
             return True
         held.record = back
         return False
+
+    async def _asked_lane(self, record: Record, entry: Entry) -> str:
+        """Return the most urgent class that an entry and those behind it ask for."""
+        asked, lane = {entry.klass}, ""
+        for _ in range(ASKS_READ_MAX):
+            lane = lanes.lane_for(asked, record.client_lane)
+            following = await self._truth.next_entry(record, entry.seq)
+            if lane == CLIENT_CLASSES[0] or following is None:
+                break
+            entry = following
+            asked.add(entry.klass)
+        return lane
 
     async def _take_back(self, back: Record, seq: int, hold: Hold) -> int:
         try:

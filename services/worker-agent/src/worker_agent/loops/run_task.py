@@ -14,6 +14,7 @@ from shared.errors import ErrorInfo, InvalidMessage, LimitExceeded, ServiceError
 from shared.messages import Status, TaskResult, Timing
 from shared.pools import OnInterrupt
 from shared.record import Record
+from shared.subjects import asked_class
 from shared.task import Close, Task, decode_task, kind_of
 from worker_agent.core.interrupt import after_interruption, time_left_s
 from worker_agent.core.output import OutputBook
@@ -44,6 +45,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     accepted_ms: int
     inbox_seq: int | None = None
     """Stream sequence of its inbox entry; None for the session's first task."""
+    klass: str | None = None
+    """The class that its inbox entry says it asks for."""
 
 
 class Running(msgspec.Struct, kw_only=True):
@@ -165,6 +168,7 @@ class TaskRunner:
         record = held.record
         first = work.inbox_seq is None
         try:
+            asked_class(work.klass)
             task = decode_task(work.body)
         except InvalidMessage as exc:
             await self._bury(record, work, str(exc))
