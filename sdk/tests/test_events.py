@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from agent_sandbox.events import Event, Missing, Output, Recovered, Sequencer, Started
 from shared import headers, messages
-from shared.messages import OutputEvent, Stream, TaskResult, WorkspaceLost
+from shared.files import Stream
+from shared.messages import OutputEvent, TaskResult, WorkspaceLost
 
 
 def fields(event: str, *, epoch: int = 1, attempt: int = 1, **more: str) -> dict[str, str]:

@@ -12,18 +12,17 @@ from hypothesis import strategies as st
 
 from shared import messages
 from shared.errors import ErrorInfo, InvalidMessage, OutcomeUnknown, StaleEpoch
+from shared.files import FileEntry, ObjectRef, OutputFile, Stream
 from shared.messages import (
     CancelAnswer,
     Credential,
     DeletePod,
-    FileEntry,
     Interpreter,
     Interruption,
     ListAsk,
     Message,
     NodeBeat,
     PodSpec,
-    Stream,
     TaskResult,
     Timing,
     WorkerBeat,
@@ -55,6 +54,7 @@ RESULT = TaskResult(
     stderr=Stream(text="ü", size=70_000, truncated=True),
     data=b"\x00\xff",
     entries=(FileEntry(name="a", type="file", size=3),),
+    outputs=(OutputFile(path="a", object=ObjectRef(id="object-1", size_bytes=1, sha256="0" * 64, chunk_bytes=1)),),
     epoch=3,
     attempt=2,
     timing=Timing(accepted_ms=1, claimed_ms=2.5, started_ms=3.25, finished_ms=4.0),

@@ -62,7 +62,7 @@ def test_fields_that_exclude_one_another_do_so_in_the_schema() -> None:
         return [alternative["required"] for alternative in definitions[name]["oneOf"]]
 
     assert required("Command") == [["argv"], ["shell"]]
-    assert required("InputFile") == [["text"], ["data"]]
+    assert required("InputFile") == [["text"], ["data"], ["object"]]
     assert definitions["WriteFile"]["required"] == ["kind", "files"]
 
 

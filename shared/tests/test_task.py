@@ -29,6 +29,7 @@ from shared.task import (
     kind_of,
 )
 
+OBJECT = {"id": "object-1", "size_bytes": 40_000, "sha256": "0" * 64, "chunk_bytes": 65_536}
 FILE = {"path": "a.txt", "text": "x"}
 
 EXAMPLES: list[Task] = [
@@ -122,6 +123,19 @@ def test_an_unknown_version_is_refused(version: int) -> None:
         ({"kind": "dance"}, ["kind", "'dance'"]),
         ({"v": 1}, ["missing", "kind"]),
         ({"kind": "open", "v": "1"}, ["v", "int"]),
+        (
+            {"kind": "open", "files": [{"path": "a", "object": {**OBJECT, "id": "object-1\n"}}]},
+            ["object.id"],
+        ),
+        (
+            {"kind": "open", "files": [{"path": "a", "object": {**OBJECT, "id": "object.1"}}]},
+            ["object.id"],
+        ),
+        (
+            {"kind": "open", "files": [{"path": "a", "object": {**OBJECT, "size_bytes": 1 << 33}}]},
+            ["size_bytes", "4294967296"],
+        ),
+        ({"kind": "open", "outputs": ["a"] * 17}, ["outputs", "16"]),
     ],
 )
 def test_the_message_names_field_and_limit(fields: dict[str, Any], named: list[str]) -> None:
@@ -138,8 +152,12 @@ def test_the_message_names_field_and_limit(fields: dict[str, Any], named: list[s
         ({"kind": "command"}, "command: exactly one of argv and shell expected"),
         ({"kind": "command", "argv": ["a"], "shell": "a"}, "command: exactly one of argv and shell expected"),
         ({"kind": "write"}, "write: at least one entry in files expected"),
-        ({"kind": "write", "files": [FILE, {"path": "b"}]}, "files[1]: exactly one of text and data expected"),
-        ({"kind": "open", "files": [{**FILE, "data": "eA=="}]}, "files[0]: exactly one of text and data expected"),
+        ({"kind": "write", "files": [FILE, {"path": "b"}]}, "files[1]: exactly one of text, data and object expected"),
+        ({"kind": "open", "files": [{**FILE, "data": "eA=="}]}, "files[0]: exactly one of text, data and object expected"),
+        (
+            {"kind": "open", "files": [{"path": "a", "object": {**OBJECT, "chunk_bytes": 1}}]},
+            "files[0].object: 40000 chunks of 1 bytes, at most 32768",
+        ),
     ],
 )  # fmt: skip
 def test_fields_that_exclude_one_another_are_named(fields: dict[str, Any], message: str) -> None:

@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from shared import limits, subjects
+from shared.files import Stream
 from shared.ids import SHARDS, home
-from shared.messages import Stream, TaskResult, encode
+from shared.messages import TaskResult, encode
 from shared.pools import PoolSpec
 from shared.topology import account_mappings, topology
 
 POOLS = (PoolSpec(name="default"), PoolSpec(name="a-batch"), PoolSpec(name="a"))
 TOPOLOGY = topology(POOLS, created_ms=1_764_450_000_000)
 STREAMS = {stream.name: stream for stream in TOPOLOGY.streams}
-REACHED_BY_CLIENTS = [f"{kind}{shard}" for kind in "IQ" for shard in range(SHARDS)]
+REACHED_BY_CLIENTS = [f"{kind}{shard}" for kind in "IQO" for shard in range(SHARDS)]
 
 ids = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{7,63}", fullmatch=True)
 
@@ -132,6 +133,17 @@ def test_a_result_is_read_directly_from_its_stream(session: str, task: str) -> N
     assert STREAMS[prefix].config["allow_direct"] is True
 
 
+@given(ids, st.integers(0, limits.OBJECT_CHUNKS_MAX))
+def test_a_chunk_is_read_from_where_it_is_stored(object_id: str, number: int) -> None:
+    """Its writer's subject needs no mapping, its reader's leads to the same stream; neighbours share no leader."""
+    stored = subjects.object_chunk("acme", object_id, number)
+    (place,) = mapped(subjects.read_chunk("acme", object_id, number))
+    (stream,) = holders(stored)
+
+    assert place == f"$JS.API.DIRECT.GET.{stream}.{stored}"
+    assert holders(subjects.object_chunk("acme", object_id, number + 1)) != [stream]
+
+
 # --- streams ---------------------------------------------------------------------------------------------------------
 def test_state_streams_have_the_names_that_partition_yields() -> None:
     """0, 1 and 2."""
@@ -165,7 +177,10 @@ def test_every_stream_is_on_three_servers_and_on_disk() -> None:
     for stream in TOPOLOGY.streams:
         assert stream.config["num_replicas"] == 3
         assert stream.config["storage"] == "file" or stream.name == subjects.OUTPUT_STREAM
-    assert [STREAMS[f"{kind}{shard}"].leader for kind in ("", "I", "Q") for shard in range(3)] == [
+    assert [
+        STREAMS[f"{kind}{shard}"].leader for kind in ("", "I", "Q", "O") for shard in range(3)
+    ] == [
+        *(0, 1, 2),
         *(0, 1, 2),
         *(0, 1, 2),
         *(0, 1, 2),

@@ -12,8 +12,9 @@ from harness.observe import Heard
 from harness.running import CannotMeasure
 from harness.stages import STAGES, is_warm, split, stage_rows
 
+from shared.files import Stream
 from shared.ids import parse_task_id
-from shared.messages import Stream, TaskResult, Timing
+from shared.messages import TaskResult, Timing
 
 S_NS = 1_000_000_000
 MS_NS = 1_000_000

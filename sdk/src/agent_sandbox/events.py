@@ -9,7 +9,8 @@ import msgspec
 
 from shared import headers
 from shared.errors import InvalidMessage
-from shared.messages import OutputEvent, Stream, TaskResult, decode
+from shared.files import Stream
+from shared.messages import OutputEvent, TaskResult, decode
 
 StreamName = Literal["stdout", "stderr"]
 

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from shared.errors import ErrorInfo, OutcomeUnknown, Rejected, ServiceError
-from shared.messages import FileEntry, TaskResult
+from shared.files import FileEntry
+from shared.messages import TaskResult
 
 
 class TaskFailed(ServiceError):

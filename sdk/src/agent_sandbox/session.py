@@ -18,7 +18,8 @@ from agent_sandbox.results import Result
 from agent_sandbox.running import RunningTask, finish
 from shared import limits
 from shared.errors import InvalidMessage
-from shared.messages import FileEntry, ShowAsk
+from shared.files import FileEntry
+from shared.messages import ShowAsk
 from shared.task import Close, ListFiles, ReadFile, RemoveFile, Task, WriteFile
 from shared.views import SessionAnswer
 

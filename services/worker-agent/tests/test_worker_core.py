@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from shared import transitions
 from shared.errors import ErrorInfo
+from shared.files import FileEntry, Stream
 from shared.ids import home
-from shared.messages import FileEntry, Stream, TaskResult
+from shared.messages import TaskResult
 from shared.record import Death, Hold, Origin, Record
 from worker_agent.core import claims, lanes, listing
 from worker_agent.core.interrupt import after_interruption, time_left_s

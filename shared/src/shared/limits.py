@@ -35,6 +35,17 @@ READ_BYTES_MAX: Final = 128 * 1024
 """Bytes that one `read` task returns; larger files are read in pieces. Above: the task is `rejected` (`invalid`)."""
 FILE_BYTES_MAX: Final = 1 << 44
 """Offset in a file that a `read` task may name; no workspace is larger. Above: the task is `rejected` (`invalid`)."""
+OBJECT_BYTES_MAX: Final = 4 * 1024 * 1024 * 1024
+"""Content of one object: an input or output that travels by reference. Above: the transfer is refused, a task that names
+a larger one is `rejected` (`invalid`)."""
+OBJECT_CHUNK_BYTES_MAX: Final = 256 * 1024
+"""One chunk of an object: a message of its own. Above: the chunk is refused."""
+OBJECT_CHUNKS_MAX: Final = 32_768
+"""Chunks of one object; small chunks bound its size as well. Above: the task is `rejected` (`invalid`)."""
+OBJECT_STORE_BYTES_MAX: Final = 6 * 1024 * 1024 * 1024
+"""Objects of all tenants together; they go after 48 h, if not before. Above: the chunk is refused."""
+OUTPUTS_MAX: Final = 16
+"""Files that a task may put into the object store when it has run. Above: the task is `rejected` (`invalid`)."""
 LIST_ENTRIES_MAX: Final = 1000
 """Entries that one `list` task returns. Above: the listing is cut, and `truncated` says so."""
 LANE_MESSAGES_MAX: Final = 20_000

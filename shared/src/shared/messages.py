@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from shared import limits
 from shared.errors import ErrorInfo, InvalidMessage
+from shared.files import FileEntry, OutputFile, Stream, Transfer
 from shared.pools import PodLimits
 
 Status = Literal["ok", "failed", "cancelled", "expired", "rejected", "poison", "interrupted"]
@@ -61,28 +62,6 @@ class Interpreter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Why this one is fresh, on its first task."""
 
 
-class FileEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One entry of a listing."""
-
-    name: str
-    type: str
-    size: int = 0
-    """Bytes."""
-    mtime_ms: int = 0
-    mode: int = 0
-
-
-class Stream(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a task wrote to stdout or stderr."""
-
-    text: str = ""
-    """The newest part, at most `limits.RESULT_OUTPUT_BYTES_MAX` bytes; bytes that are not UTF-8 are replaced."""
-    size: int = 0
-    """Bytes written in all."""
-    truncated: bool = False
-    """True where `text` does not hold everything."""
-
-
 class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When things happened to the attempt that gave the result; wall clocks, milliseconds since 1970."""
 
@@ -116,6 +95,8 @@ class TaskResult(Message, frozen=True, kw_only=True, omit_defaults=True):
     entries: tuple[FileEntry, ...] | None = None
     truncated: bool = False
     """A listing that did not fit."""
+    outputs: tuple[OutputFile, ...] = ()
+    """Files of the workspace that are in the object store: those that `outputs` or `as_object` asked for."""
     epoch: int = 0
     attempt: int = 0
     worker: str = ""
@@ -263,13 +244,14 @@ class Slot(Message, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class OutputEvent(Message, frozen=True, kw_only=True, omit_defaults=True):
-    """JSON body of an event of a task that is not raw output (`started`, `recovered`, `truncated`)."""
+    """JSON body of an event of a task that is not raw output (`started`, `recovered`, `truncated`, `progress`)."""
 
     task: str
     worker: str = ""
     at_ms: float = 0
     interruption: Interruption | None = None
     workspace_lost: WorkspaceLost | None = None
+    transfer: Transfer | None = None
     detail: str = ""
 
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import msgspec
 
-from shared import errors, ids, limits, messages, task
+from shared import errors, files, ids, limits, messages, task
 from shared.messages import TaskResult
 from shared.task import VERSION, Task
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-EXACTLY_ONE = {"Command": ("argv", "shell"), "InputFile": ("text", "data")}
+EXACTLY_ONE = {"Command": ("argv", "shell"), "InputFile": ("text", "data", "object")}
 """Fields that exclude one another, which types cannot say; `shared.task.check_task` does."""
 UNIT_NAMES = {"bytes": "bytes", "s": "seconds", "length": "characters"}
 Schema = dict[str, Any]
@@ -51,7 +51,7 @@ def _said_of_fields(*modules: ModuleType) -> dict[str, dict[str, str]]:
 
 
 def _described(definitions: dict[str, Schema]) -> dict[str, Schema]:
-    said = _said_of_fields(errors, messages, task)
+    said = _said_of_fields(errors, files, messages, task)
     for name, definition in definitions.items():
         for field, schema in definition["properties"].items():
             if field in said[name]:
@@ -103,7 +103,7 @@ def result_schema() -> Schema:
 def _readable(name: str, value: int) -> str:
     """Write a bound with its unit, as the end of its name tells it."""
     unit = next((UNIT_NAMES[word] for word in name.lower().split("_") if word in UNIT_NAMES), "")
-    for factor, larger in ((1 << 40, "TiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+    for factor, larger in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if unit == "bytes" and value % factor == 0:
             return f"{value // factor} {larger}"
     if unit == "seconds" and value % 3600 == 0:

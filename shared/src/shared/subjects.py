@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from shared import headers
 from shared.errors import InvalidMessage
-from shared.ids import home
+from shared.ids import SHARDS, home
 
 CLASSES = ("recovery", "interactive", "batch")
 """Classes of work, most urgent first. `recovery` is ours: no mapping of a client's subject leads there."""
@@ -68,13 +68,23 @@ def output(tenant: str, session: str, task_id: str = "*") -> str:
     return f"out.{tenant}.{session}.{task_id}"
 
 
+def object_chunk(tenant: str, object_id: str, number: int) -> str:
+    """One chunk of an object. Consecutive chunks lie in different shards: all leaders share the work."""
+    return f"object.{number % SHARDS}.{tenant}.{object_id}.{number}"
+
+
+def read_chunk(tenant: str, object_id: str, number: int) -> str:
+    """Request here to read a chunk: mapped onto a direct get, 404 where there is none."""
+    return f"chunk.{number % SHARDS}.{tenant}.{object_id}.{number}"
+
+
 def cancel(tenant: str, session: str, task_id: str) -> str:
     """Request here to cancel a task at any stage."""
     return f"cancel.{tenant}.{session}.{task_id}"
 
 
 def ask(tenant: str, what: str) -> str:
-    """Request here to list or show sessions (`sessions`, `session`, `pools`)."""
+    """Request here to list or show sessions (`sessions`, `session`, `pools`), or to drop objects (`drop`)."""
     return f"ask.{tenant}.{what}"
 
 
@@ -131,6 +141,11 @@ def inbox(tenant: str, session: str, task_id: str = "*") -> str:
 def wake(tenant: str = "*", session: str = "*") -> str:
     """Headers of new inbox entries are heard here."""
     return f"wake.{tenant}.{session}"
+
+
+def object_stream(shard: int) -> str:
+    """Name of an object stream."""
+    return f"O{shard}"
 
 
 def queue_stream(shard: int) -> str:

@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from shared import limits
 from shared.errors import InvalidMessage
+from shared.files import ObjectRef
 from shared.pools import OnInterrupt
 
 VERSION = 1
@@ -28,16 +29,18 @@ Word = Annotated[str, Meta(max_length=limits.BODY_BYTES_MAX, pattern="^[^\\x00]*
 
 
 class InputFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file put into the workspace before the task runs. Exactly one of `text` and `data`."""
+    """A file put into the workspace before the task runs. Exactly one of `text`, `data` and `object`."""
 
     path: Path
     text: str | None = None
     data: bytes | None = None
     """Base64 in JSON."""
+    object: ObjectRef | None = None
+    """Content that was put into the object store before."""
     mode: Annotated[int, Meta(ge=0, le=0o777)] = 0o644
 
     def content(self) -> bytes:
-        """Return the file's bytes."""
+        """Return the file's bytes, where they came with the task."""
         return self.data if self.data is not None else (self.text or "").encode()
 
 
@@ -55,6 +58,9 @@ class _Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
     """What to do when the worker died in mid-task; the pool's setting where absent."""
     files: Annotated[tuple[InputFile, ...], Meta(max_length=limits.FILES_MAX)] = ()
     """Files written into the workspace before the task runs."""
+    outputs: Annotated[tuple[Path, ...], Meta(max_length=limits.OUTPUTS_MAX)] = ()
+    """Files of the workspace that go into the object store when the user code has ended by itself. One that is missing
+    fails a task that had gone well; after another exit code it is left out."""
     env: Env = {}
     """Environment of the user code. Never logged."""
 
@@ -91,6 +97,9 @@ class ReadFile(_Task, frozen=True, kw_only=True, omit_defaults=True, tag="read")
     path: Path
     offset: Annotated[int, Meta(ge=0, le=limits.FILE_BYTES_MAX)] = 0
     limit: Annotated[int, Meta(ge=1, le=limits.READ_BYTES_MAX)] = limits.READ_BYTES_MAX
+    as_object: bool = False
+    """Put the whole file into the object store and return its reference (in `outputs`); `offset` and `limit` do not
+    count then."""
 
 
 class ListFiles(_Task, frozen=True, kw_only=True, omit_defaults=True, tag="list"):
@@ -162,8 +171,11 @@ def check_task(task: Task) -> Task:
         InvalidMessage: names the field.
     """
     for index, file in enumerate(task.files):
-        if (file.text is None) == (file.data is None):
-            raise InvalidMessage(f"files[{index}]: exactly one of text and data expected")
+        given = [file.text is not None, file.data is not None, file.object is not None]
+        if sum(given) != 1:
+            raise InvalidMessage(f"files[{index}]: exactly one of text, data and object expected")
+        if file.object is not None:
+            file.object.check(f"files[{index}].object")
     match task:
         case Command() if (task.argv is None) == (task.shell is None):
             raise InvalidMessage("command: exactly one of argv and shell expected")

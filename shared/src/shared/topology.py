@@ -29,6 +29,8 @@ OUTPUT_BYTES_MAX = 128 * 1024 * 1024
 OUTPUT_AGE_MAX_S = DAY_S
 DEAD_LETTER_BYTES_MAX = 64 * 1024 * 1024
 DEAD_LETTER_AGE_MAX_S = 30 * DAY_S
+OBJECT_DUPLICATE_WINDOW_S = 120.0
+"""Longer than any chunk is tried; each chunk costs memory for as long."""
 HEADER_BYTES_MAX = 8 * 1024
 """Allowance for headers: the servers' `max_msg_size` counts them with the body."""
 RESULT_BYTES_MAX = 1024 * 1024
@@ -121,6 +123,24 @@ def _inbox(shard: int) -> StreamSpec:
     )
 
 
+def _objects(shard: int, store_bytes: int) -> StreamSpec:
+    return _stream(
+        subjects.object_stream(shard),
+        "inputs and outputs by reference, in chunks",
+        [f"object.{shard}.*.*.*"],
+        shard,
+        # What is stored under a subject stays what it is: nobody can write over another's chunk.
+        max_msgs_per_subject=1,
+        discard="new",
+        discard_new_per_subject=True,
+        max_msg_size=limits.OBJECT_CHUNK_BYTES_MAX + HEADER_BYTES_MAX,
+        max_bytes=store_bytes // SHARDS,
+        max_age=limits.ENDED_KEPT_S * SECOND_NS,
+        duplicate_window=int(OBJECT_DUPLICATE_WINDOW_S * SECOND_NS),
+        allow_direct=True,
+    )
+
+
 def _queue(shard: int, pools: Sequence[PoolSpec], created_ms: int) -> StreamSpec:
     return _stream(
         subjects.queue_stream(shard),
@@ -173,17 +193,24 @@ def _consumers(shard: int, pools: Sequence[PoolSpec]) -> list[ConsumerSpec]:
     ]
 
 
-def topology(pools: Sequence[PoolSpec], *, created_ms: int) -> Topology:
+def topology(
+    pools: Sequence[PoolSpec],
+    *,
+    created_ms: int,
+    object_bytes: int = limits.OBJECT_STORE_BYTES_MAX,
+) -> Topology:
     """Return everything that must exist for these pools.
 
     Args:
         pools: declared pools; each has its own lanes.
         created_ms: wall clock, milliseconds since 1970; first sequence of queue streams that do not exist yet.
+        object_bytes: size of the object store, all shards together.
     """
     streams: list[StreamSpec] = []
     consumers: list[ConsumerSpec] = []
     for shard in range(SHARDS):
         streams += [_state(shard), _inbox(shard), _queue(shard, pools, created_ms)]
+        streams.append(_objects(shard, object_bytes))
         consumers += _consumers(shard, pools)
     streams.append(
         _stream(
@@ -228,7 +255,8 @@ def topology(pools: Sequence[PoolSpec], *, created_ms: int) -> Topology:
 def account_mappings() -> dict[str, list[dict[str, Any]]]:
     """Return the account's subject mappings: how clients' subjects reach the streams.
 
-    `task` spreads over the queue shards by weight; `session` and `result` go to the session's home.
+    `task` spreads over the queue shards by weight; `session` and `result` go to the session's home,
+    `chunk` to the stream that its subject names.
     """
     tail = "{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}"
     direct = "$JS.API.DIRECT.GET.{{partition(3,2)}}.s.{{partition(3,2)}}.done." + tail
@@ -245,4 +273,7 @@ def account_mappings() -> dict[str, list[dict[str, Any]]]:
     }
     mappings["session.*.*.*"] = [{"subject": "in.{{partition(3,2)}}." + tail, "weight": 100}]
     mappings["result.*.*.*"] = [{"subject": direct, "weight": 100}]
+    for shard in range(SHARDS):
+        chunk = f"$JS.API.DIRECT.GET.{subjects.object_stream(shard)}.object.{shard}." + tail
+        mappings[f"chunk.{shard}.*.*.*"] = [{"subject": chunk, "weight": 100}]
     return mappings

@@ -34,7 +34,15 @@ _STORE_LIMITS = {
     "max_ack_pending": -1,
 }
 
-CLIENT_REQUESTS = ("task.*.*.*", "session.*.*.*", "result.*.*.*", "cancel.*.*.*", "ask.*.*")
+CLIENT_REQUESTS = (
+    "task.*.*.*",
+    "session.*.*.*",
+    "result.*.*.*",
+    "object.*.*.*.*",
+    "chunk.*.*.*.*",
+    "cancel.*.*.*",
+    "ask.*.*",
+)
 """What clients may ask; answers find their way back through the servers."""
 CLIENT_EVENTS = ("done.>", "out.>")
 """What clients may hear."""

@@ -18,6 +18,7 @@ ANSWER_WITHIN_S = 30
 
 _STATES = tuple(subjects.state_stream(shard) for shard in range(SHARDS))
 _INBOXES = tuple(subjects.inbox_stream(shard) for shard in range(SHARDS))
+_OBJECTS = tuple(subjects.object_stream(shard) for shard in range(SHARDS))
 _QUEUES = tuple(subjects.queue_stream(shard) for shard in range(SHARDS))
 
 
@@ -82,6 +83,8 @@ def publisher(tenant: str, pools: tuple[str, ...] = ("*",)) -> Permissions:
             ),
             f"session.{tenant}.*.*",
             f"result.{tenant}.*.*",
+            f"object.*.{tenant}.*.*",
+            f"chunk.*.{tenant}.*.*",
             f"cancel.{tenant}.*.*",
             f"ask.{tenant}.*",
         ),
@@ -101,6 +104,9 @@ def worker(pool: str, name: str) -> Permissions:
             f"s.*.job.{pool}.>",
             "s.*.done.>",
             "out.>",
+            # Chunks that nobody has written yet, and those whose object's id it was told.
+            "object.>",
+            *(f"{get}.object.>" for get in _each("$JS.API.DIRECT.GET", _OBJECTS)),
             subjects.heartbeat(pool, name),
             subjects.bells(pool),
             subjects.dead_letter("*", pool),
@@ -134,7 +140,7 @@ def pool_manager(name: str) -> Permissions:
             "$JS.API.CONSUMER.INFO.*.*",
             "$JS.API.CONSUMER.LEADER.STEPDOWN.*.*",
             # Ended records and results after their time, inbox entries that are done, expired queue messages.
-            *_each("$JS.API.STREAM.PURGE", _STATES + _INBOXES),
+            *_each("$JS.API.STREAM.PURGE", _STATES + _INBOXES + _OBJECTS),
             *_each(
                 "$JS.API.STREAM.MSG.DELETE",
                 (*_STATES, *_INBOXES, *_QUEUES, subjects.POOLS_STREAM),

@@ -37,6 +37,8 @@ def _values(kind: types.Type) -> st.SearchStrategy[object]:
             return st.integers(lowest, highest if highest is not None else 1 << 53)
         case types.FloatType():
             return _floats(kind)
+        case types.StrType(pattern=str(pattern)):
+            return st.from_regex(pattern)
         case types.StrType():
             return st.text(max_size=12)
         case types.BytesType():

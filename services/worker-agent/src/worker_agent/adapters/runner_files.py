@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable
 from contextlib import suppress
 
 from sandbox_runner import protocol
-from shared.messages import FileEntry
+from shared.files import FileEntry
 from worker_agent.adapters import runner_messages as messages
 from worker_agent.adapters.runner_messages import (
     Done,

@@ -9,7 +9,8 @@ from msgspec import Meta
 
 from sandbox_runner import protocol
 from shared.errors import ErrorInfo, OutcomeUnknown, Rejected
-from shared.messages import FileEntry, Interpreter
+from shared.files import FileEntry
+from shared.messages import Interpreter
 
 Text = Annotated[str, Meta(max_length=2 * protocol.MESSAGE_LENGTH_MAX)]
 Count = Annotated[int, Meta(ge=0)]

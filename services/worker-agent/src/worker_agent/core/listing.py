@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from shared.messages import FileEntry
+from shared.files import FileEntry
 
 LISTING_BYTES_MAX = 512 * 1024
 """Of the JSON that a listing becomes: well below what a state stream takes."""

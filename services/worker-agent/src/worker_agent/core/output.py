@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from shared import limits
-from shared.messages import Stream
+from shared.files import Stream
 
 StreamName = Literal["stdout", "stderr"]
 

@@ -8,7 +8,8 @@ import msgspec
 
 from shared import messages
 from shared.errors import ErrorInfo
-from shared.messages import FileEntry, Interpreter, Interruption, Reason, Status, TaskResult, Timing
+from shared.files import FileEntry
+from shared.messages import Interpreter, Interruption, Reason, Status, TaskResult, Timing
 from shared.record import Record
 from shared.topology import RESULT_BYTES_MAX
 from worker_agent.core.output import OutputBook

@@ -1,0 +1,11 @@
+"""Content of any size through the object store: chunk by chunk, a bounded window of them on the way, checked by digest.
+
+An object is immutable and complete by its reference alone: id, size, digest, size of its chunks. Half an object that
+somebody left is named by nobody and goes by its age. Of a chunk that is tried again one copy is stored: it has a message
+id, and its subject takes one message for ever.
+"""
+
+from shared.objects.read import read_object
+from shared.objects.write import ObjectWriter, drop_object, write_object
+
+__all__ = ["ObjectWriter", "drop_object", "read_object", "write_object"]
