@@ -33,7 +33,7 @@ async def test_every_shard_leads_on_a_server_of_its_own(admin_bus: Bus) -> None:
     await leaders.place(admin_bus, declared())
     found = {}
     for led in leaders.all_led(declared()):
-        info = await admin_bus.js_api(f"{led.kind}.INFO.{led.path}")
+        info = await admin_bus.js_api(f"{leaders.kind_of(led.path)}.INFO.{led.path}")
         found[led.path] = info["cluster"]["leader"]
     assert found == {led.path: f"n{led.server + 1}" for led in leaders.all_led(declared())}
 

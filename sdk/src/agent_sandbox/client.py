@@ -12,6 +12,7 @@ import msgspec
 
 from agent_sandbox.access import Access, ClientOptions, find_access
 from agent_sandbox.cancelling import bounded, cancel_task
+from agent_sandbox.drawing import IdDrawer
 from agent_sandbox.orders import (
     Order,
     RunOptions,
@@ -67,6 +68,7 @@ class Client:
         self.options = options or ClientOptions()
         self._bus: Bus | None = None
         self._turns = PublishTurns()
+        self._ids = IdDrawer()
 
     async def __aenter__(self) -> Self:
         """Connect.
@@ -84,6 +86,7 @@ class Client:
             BusOptions(servers=access.servers, name="client", credential=access.credential),
             deadline_s=given.connect_s,
         )
+        await self._ids.listen(bus)
         self._bus = Failpoints(os.environ.get(FAILPOINTS_VARIABLE), "client").at("bus", bus)
         return self
 
@@ -132,7 +135,7 @@ class Client:
             Rejected: no such pool, lane full; it was not accepted.
             OutcomeUnknown: it may have been accepted: no answer, or no result within its deadline.
         """
-        task_id = options.setdefault("task_id", make_task_id())
+        task_id = options.setdefault("task_id", self._ids.draw())
         try:
             task = await self.start(argv, **options)
         except asyncio.CancelledError:
@@ -169,7 +172,7 @@ class Client:
         """
         pool = parse_name(options.get("pool", "default"), "pool")
         klass = check_class(options.get("klass", "interactive"))
-        task_id = parse_task_id(options.get("task_id") or make_task_id())
+        task_id = parse_task_id(options.get("task_id") or self._ids.draw())
         order = Order(
             tenant=self.options.tenant,
             session=task_id,

@@ -258,6 +258,9 @@ def control(worker: str) -> str:
     return f"ctl.{worker}"
 
 
+SHARDS_DOWN = "shards"
+"""Pool-managers say here which state shards have no leader, while that lasts."""
+
 IDLE_GROUP = "idle"
 """Queue group of idle workers on their pool's bells."""
 MANAGER_GROUP = "pool-manager"

@@ -49,7 +49,6 @@ class Supervisor:
         self._keeping: dict[str, asyncio.Task[None]] = {}
         self._wished = asyncio.Event()
         self._cluster: Cluster | None = None
-        self._pools: tuple[PoolSpec, ...] = ()
         self._stop = Stop()
 
     async def run(self, stop: Stop) -> None:
@@ -97,9 +96,8 @@ class Supervisor:
         await self._apply(cluster, pools)
 
     async def _keep_up(self) -> None:
-        """Wait for new wishes and apply them; every now and then put in order what time and faults have moved."""
+        """Wait for new wishes and apply them; every now and then trim the logs."""
         assert self._cluster is not None
-        wishes = self._folder.read()
         try:
             async with asyncio.timeout(TIDY_EVERY_S):
                 await self._wished.wait()
@@ -107,8 +105,6 @@ class Supervisor:
             for child in self._children.values():
                 if isinstance(child.program, Service):
                     trim_log(child.program.log_file)
-            # Leadership does not return by itself after a server was away.
-            await spread_leaders(self._cluster, self._pools, wishes.created_ms)
             return
         try:
             self._wished.clear()
@@ -124,7 +120,6 @@ class Supervisor:
         """Make everything as it is wished, and wait until workers are warm."""
         wished = digest(self._folder)
         wishes = self._folder.read()
-        self._pools = pools
         await provision(cluster, pools, wishes.created_ms)
         pools_of.write_effective(self._folder, pools)
         programs.write_credentials(

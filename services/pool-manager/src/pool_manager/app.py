@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from pool_manager.adapters.leaders import StreamLeaders
 from pool_manager.adapters.mint import SpecMint
 from pool_manager.adapters.nodes import BusVoice, BusWorkers, LocalPods, StreamSlots
 from pool_manager.adapters.queue import StreamQueue
@@ -21,6 +22,7 @@ from pool_manager.core.plan import Times
 from pool_manager.core.quota import Quotas
 from pool_manager.core.world import World
 from pool_manager.loops.answer import Answerer
+from pool_manager.loops.balance import Balancer
 from pool_manager.loops.cancel import Canceller
 from pool_manager.loops.expire import Expirer
 from pool_manager.loops.hear import Ears
@@ -29,6 +31,7 @@ from pool_manager.loops.quota import QuotaKeeper
 from pool_manager.loops.recover import Recoverer
 from pool_manager.loops.refill import Refiller
 from pool_manager.loops.ring import Ringer
+from pool_manager.loops.shards import ShardWatch
 from pool_manager.loops.sweep import Sweeper
 from pool_manager.loops.wake import Waker
 from pool_manager.ports import Voice
@@ -87,12 +90,15 @@ class Manager:
         workers = at("cancel", BusWorkers(bus))
         self._canceller = Canceller(self.world, at("cancel", truth), workers, at("cancel", voice))
         self._answerer = Answerer(self.world, at("answer", truth), at("answer", voice))
+        self._balancer = Balancer(self.world, StreamLeaders(bus, pools))
+        self._shards = ShardWatch(truth, voice)
         self._learner = Learner(self.world, at("learn", truth), at("learn", slots))
         self._ears = Ears(self.world, self._refiller, self._recoverer, self._waker, self._ringer)
 
     async def run(self, stop: Stop, ready: Ready) -> None:
         """Work until `stop` is set, then finish what is under way and leave."""
         await self._hear()
+        self._bus.on_lost = self.world.hearing.cut
         self._bus.on_restored = self._restored
         await self._learn(stop)
         hands = [
@@ -114,6 +120,8 @@ class Manager:
             self._sweeper.run,
             self._quotas.run,
             self._expirer.run,
+            self._balancer.run,
+            self._shards.run,
         ]
         async with self._bus.watch_contact(), asyncio.TaskGroup() as group:
             aside = [group.create_task(loop()) for loop in loops]
@@ -170,7 +178,7 @@ class Manager:
 
     def _restored(self) -> None:
         """Events were missed while there was no connection."""
-        self.world.detector.restart(time.monotonic())
+        self.world.was_deaf(time.monotonic())
         self._learner.wanted.set()
         self._sweeper.survey_soon()
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from pool_manager.core.balance import Move, Seat
 from pool_manager.core.peers import ManagerBeat
 from shared.messages import CancelAnswer, CancelOrder, PodSpec, Slot, TaskResult
 from shared.quota import FullTenants
@@ -57,6 +58,10 @@ class Truth(Protocol):
 
     async def read(self, tenant: str, session: str) -> Known | None:
         """Return a session's record, whichever pool it is in."""
+        ...
+
+    async def answers(self, shard: int, timeout_s: float) -> bool:
+        """Return whether a state shard has a leader that answers in time."""
         ...
 
     async def write(self, record: Record, expected_seq: int) -> int:
@@ -200,6 +205,18 @@ class Mint(Protocol):
         ...
 
 
+class Leaders(Protocol):
+    """Who leads which stream and consumer."""
+
+    async def look(self) -> list[Seat]:
+        """Return all seats."""
+        ...
+
+    async def move(self, move: Move) -> None:
+        """Have a seat led by another of its servers."""
+        ...
+
+
 class Voice(Protocol):
     """What this pool-manager says to the others."""
 
@@ -209,6 +226,10 @@ class Voice(Protocol):
 
     async def full(self, said: FullTenants) -> None:
         """Tell workers which tenants get no new session."""
+        ...
+
+    async def say_down(self, shards: tuple[int, ...]) -> None:
+        """Say to all, clients too, which state shards have no leader."""
         ...
 
 

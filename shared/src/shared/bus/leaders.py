@@ -28,10 +28,10 @@ class Led(msgspec.Struct, frozen=True):
     server: int
     """Index of the server that should lead it, counted in the order of the servers' names."""
 
-    @property
-    def kind(self) -> str:
-        """The word that the API uses."""
-        return "CONSUMER" if "." in self.path else "STREAM"
+
+def kind_of(path: str) -> str:
+    """Return the word that the API uses."""
+    return "CONSUMER" if "." in path else "STREAM"
 
 
 def all_led(topology: Topology) -> list[Led]:
@@ -62,23 +62,38 @@ async def place(bus: Bus, topology: Topology, *, deadline_s: float = 30.0) -> li
 async def _move(bus: Bus, led: Led) -> bool:
     """Ask for one move where it is needed; return whether the leader is the right one."""
     try:
-        state = await _state(bus, led)
+        state = await state_of(bus, led)
         wanted = wanted_leader(state, led.server)
         if wanted is None or state.get("leader") == wanted:
             return wanted is not None
-        body = {"placement": {"preferred": wanted}}
-        await bus.js_api(f"{led.kind}.LEADER.STEPDOWN.{led.path}", body)
+        await step_down(bus, led.path, wanted)
         await asyncio.sleep(POLL_S)
-        state = await _state(bus, led)
+        state = await state_of(bus, led)
     except ServiceError as exc:
         log.debug("leader.move_failed", what=led.path, error=str(exc))
         return False
     return bool(state.get("leader") == wanted)
 
 
-async def _state(bus: Bus, led: Led) -> dict[str, Any]:
+async def step_down(bus: Bus, path: str, wanted: str) -> None:
+    """Ask a leader to hand over to a server.
+
+    Raises:
+        ServiceError: it did not say yes.
+    """
+    await bus.js_api(
+        f"{kind_of(path)}.LEADER.STEPDOWN.{path}", {"placement": {"preferred": wanted}}
+    )
+
+
+async def state_of(bus: Bus, led: Led) -> dict[str, Any]:
+    """Return the servers' words on leader and replicas.
+
+    Raises:
+        ServiceError: no answer.
+    """
     # A server that is just giving up its lead answers nothing: better ask again soon.
-    info = await bus.js_api(f"{led.kind}.INFO.{led.path}", timeout_s=INFO_S)
+    info = await bus.js_api(f"{kind_of(led.path)}.INFO.{led.path}", timeout_s=INFO_S)
     return info.get("cluster") or {}
 
 

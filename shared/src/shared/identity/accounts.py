@@ -44,7 +44,7 @@ CLIENT_REQUESTS = (
     "ask.*.*",
 )
 """What clients may ask; answers find their way back through the servers."""
-CLIENT_EVENTS = ("done.>", "out.>")
+CLIENT_EVENTS = ("done.>", "out.>", "shards")
 """What clients may hear."""
 
 

@@ -88,7 +88,7 @@ def publisher(tenant: str, pools: tuple[str, ...] = ("*",)) -> Permissions:
             f"cancel.{tenant}.*.*",
             f"ask.{tenant}.*",
         ),
-        (_inbox(f"c-{tenant}"), f"done.{tenant}.>", f"out.{tenant}.>"),
+        (_inbox(f"c-{tenant}"), f"done.{tenant}.>", f"out.{tenant}.>", subjects.SHARDS_DOWN),
     )
 
 
@@ -129,6 +129,7 @@ def pool_manager(name: str) -> Permissions:
             "node.>",
             subjects.manager_heartbeat(name),
             subjects.FULL,
+            subjects.SHARDS_DOWN,
             "ctl.*",
             *_each(
                 "$JS.API.STREAM.MSG.GET", (*_STATES, *_INBOXES, *_QUEUES, subjects.POOLS_STREAM)

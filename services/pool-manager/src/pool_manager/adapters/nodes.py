@@ -11,6 +11,7 @@ from shared.bus import Bus
 from shared.errors import NotFound, Rejected, Unavailable
 from shared.messages import Answer, CancelAnswer, CancelOrder, DeletePod, PodSpec, Slot
 from shared.quota import FullTenants
+from shared.shards import ShardsDown
 
 CREATE_S = 2.0
 """A node takes a pod at once and starts it aside."""
@@ -107,6 +108,10 @@ class BusVoice:
     async def full(self, said: FullTenants) -> None:
         """Tell workers which tenants get no new session."""
         await self._bus.publish(subjects.FULL, messages.encode(said))
+
+    async def say_down(self, shards: tuple[int, ...]) -> None:
+        """Say to all, clients too, which state shards have no leader."""
+        await self._bus.publish(subjects.SHARDS_DOWN, messages.encode(ShardsDown(down=shards)))
 
     async def answer(self, reply: str, body: bytes) -> None:
         """Answer a request."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pool_manager.ports import Entry, Known
 from shared import headers, logs, messages, subjects
 from shared.bus import Bus, Stored, Write
-from shared.errors import InvalidMessage, NotFound
+from shared.errors import InvalidMessage, NotFound, ServiceError
 from shared.ids import home
 from shared.messages import TaskResult
 from shared.record import Record
@@ -31,6 +31,16 @@ class StreamTruth:
             _state_of(session), subjects.any_pool_record(tenant, session), timeout_s=ANSWER_S
         )
         return None if stored is None else _known(stored)
+
+    async def answers(self, shard: int, timeout_s: float) -> bool:
+        """Return whether a state shard has a leader that answers in time."""
+        try:
+            await self._bus.read_last(
+                subjects.state_stream(shard), f"s.{shard}.nothing", timeout_s=timeout_s
+            )
+        except ServiceError:
+            return False
+        return True
 
     async def write(self, record: Record, expected_seq: int) -> int:
         """Write a record by compare-and-set; return its new sequence."""

@@ -35,6 +35,10 @@ class Peers:
         self._started = started
         self._seen: dict[str, float] = {}
 
+    def restart(self, now: float) -> None:
+        """This one was deaf for a while: it must listen anew to know who lives."""
+        self._started = now
+
     def heard(self, beat: ManagerBeat, now: float) -> None:
         """Take in a heartbeat."""
         if beat.manager == self.me:

@@ -75,6 +75,8 @@ class Facts(msgspec.Struct, frozen=True):
     """Start of this pool-manager, wall clock: it does nothing that its former self had in hand."""
     busy: frozenset[str] | set[str] = frozenset()
     """Slots on which an act is under way."""
+    hearing_since: float = float("-inf")
+    """Silence before that proves nothing (monotonic clock)."""
 
 
 def look_over(slots: Slots, facts: Facts, times: Times, now: float) -> None:
@@ -96,15 +98,18 @@ def is_lost(row: SlotRow, facts: Facts, times: Times, now: float) -> bool:
         return False
     slot = row.slot
     node = facts.nodes.get(slot.node)
-    age_s = now - row.since
+    since = max(row.since, facts.hearing_since)
+    age_s, silent_s = now - since, now - max(row.heard or since, since)
     if node is not None and slot.pod in node.pods and facts.nodes.is_alive(slot.node, now):
-        return now - max(row.heard or row.since, row.since) > max(SILENT_S, times.start_s)
+        return silent_s > max(SILENT_S, times.start_s)
     if node is not None and node.started_ms > slot.reserved_ms:
         return True  # it was asked of the node's former process
-    if node is not None and row.created_at is not None and node.seen > row.created_at + ABSENT_S:
+    # Heartbeats that waited in a buffer may be older than the pod.
+    created = None if row.created_at is None else max(row.created_at, facts.hearing_since)
+    if node is not None and created is not None and node.seen > created + ABSENT_S:
         return True
     if row.phase == "warm":
-        return now - (row.heard or row.since) > SILENT_S
+        return silent_s > SILENT_S
     me = facts.peers.me
     if slot.manager == me and slot.reserved_ms < facts.started_ms:
         return age_s > LEFT_ALONE_S

@@ -130,7 +130,11 @@ class Slots:
         row.heard = now
         if bound:
             return self.taken(pod, now)
-        if row.phase == "starting":
+        if row.phase in (
+            "starting",
+            "gone",
+        ):  # it was given up for its silence, and is there after all
+            self.due.pop(row.slot.slot, None)
             self._move(row, "warm", now)
             self._fails.pop(row.slot.slot, None)
         return False

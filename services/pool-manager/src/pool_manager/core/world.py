@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from pool_manager.core.hearing import Hearing
 from pool_manager.core.lost import Bounds, Detector
 from pool_manager.core.nodes import Nodes
 from pool_manager.core.peers import Peers
@@ -38,6 +39,7 @@ class World:
             started_ms: wall clock, milliseconds since 1970.
         """
         self._started_ms = started_ms
+        self.hearing = Hearing(now)
         self.peers = Peers(me, now)
         self.table = Table()
         self.nodes = Nodes()
@@ -47,7 +49,22 @@ class World:
     def facts(self, slots: Slots, busy: set[str]) -> Facts:
         """Return what a pool's plan looks at."""
         bound = self.table.owned_count(slots.spec.name)
-        return Facts(self.peers, self.nodes, bound, self._started_ms, busy)
+        return Facts(self.peers, self.nodes, bound, self._started_ms, busy, self.hearing.since)
+
+    def hears(self, now: float) -> bool:
+        """Return whether silence means something now; whoever judges by it asks first."""
+        if self.hearing.tick(now):
+            self.was_deaf(now)
+        return self.hearing.connected
+
+    def was_deaf(self, now: float) -> None:
+        """Forget what only silence told: this process stood still, or had no connection."""
+        self.hearing.again(now)
+        self.detector.restart(now)
+        self.peers.restart(now)
+        for slots in self.pools.values():
+            if slots.on_demand:
+                slots.due.clear()  # bells of then; what still waits is found by asking the lanes
 
     def on_record(self, record: Record, seq: int, *, now: float, stored_ms: int = 0) -> bool:
         """Take in a record as stored; return whether a slot is due by that."""
@@ -110,7 +127,11 @@ class World:
                 continue
             for pod in node.pods:
                 worker = self.detector.worker(pod)
-                last = max(worker.seen if worker else 0.0, self.nodes.listed_since(pod))
+                last = max(
+                    worker.seen if worker else 0.0,
+                    self.nodes.listed_since(pod),
+                    self.hearing.since,
+                )
                 if now - last > HUNG_S and self.table.owned_by(pod) is None:
                     found.append((pod, node.name))
         return found

@@ -25,8 +25,6 @@ FOLLOW_S = 0.1
 """How long the next pool-manager waits for the first one's revocation."""
 RETRY_S = 0.3
 FORGET_EVERY_S = 10.0
-LATE_S = 0.75
-"""A loop that stood still for longer was deaf, and what it believes about silence is worth nothing."""
 
 
 class Recoverer:
@@ -45,15 +43,16 @@ class Recoverer:
 
     async def run(self) -> None:
         """Judge every tenth of a second, until cancelled."""
-        last = forget_at = time.monotonic()
+        forget_at = time.monotonic()
         while True:
             await wait_for(self.wanted, TICK_S)
             now = time.monotonic()
-            if now - last > LATE_S:
-                log.warning("detector.was_deaf", seconds=round(now - last, 2))
-                self._world.detector.restart(now)
-            last = now
-            self._judge(now)
+            since = self._world.hearing.since
+            hears = self._world.hears(now)
+            if self._world.hearing.since != since:
+                log.warning("manager.was_deaf")
+            if hears:
+                self._judge(now)
             if now >= forget_at:
                 forget_at = now + FORGET_EVERY_S
                 self._world.forget(now)

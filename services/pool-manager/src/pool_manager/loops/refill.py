@@ -55,6 +55,8 @@ class Refiller:
         while True:
             await wait_for(self.wanted, TICK_S)
             now = time.monotonic()
+            if not self._world.hears(now):
+                continue
             look = now - self._looked_at >= LOOK_EVERY_S
             if look:
                 self._looked_at = now

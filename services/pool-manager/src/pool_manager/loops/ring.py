@@ -52,8 +52,9 @@ class Ringer:
         if slots is None or seq is None:
             return
         slots.rang()
-        if slots.on_demand:
-            slots.demand(slot_name(shard, seq), (klass, shard), again=False, now=time.monotonic())
+        now = time.monotonic()
+        if slots.on_demand and not self._world.hearing.is_stale(now):
+            slots.demand(slot_name(shard, seq), (klass, shard), again=False, now=now)
             self._refill.set()
 
     async def run(self) -> None:
