@@ -21,7 +21,7 @@ class IdDrawer:
         self._homes = Homes()
 
     async def listen(self, bus: Bus) -> None:
-        """Hear which shards are down.
+        """Hear which shards are down; close the connection where that can not be asked for.
 
         Raises:
             Unavailable: not connected, or no answer.
@@ -32,6 +32,9 @@ class IdDrawer:
             Forbidden
         ):  # a credential of an earlier version: ids are drawn without that knowledge
             log.info("shards.not_heard")
+        except BaseException:
+            await bus.close()
+            raise
 
     def draw(self) -> str:
         """Return a new id."""
