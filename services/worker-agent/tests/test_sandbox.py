@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from shared import task
+from shared.files import Transfer
 from shared.identity import make_key
 from shared.messages import Credential, PodSpec
 from shared.pools import PodLimits
@@ -20,6 +21,8 @@ from worker_agent.pod import Pod, read_pod
 from worker_agent.ports import RunOrder
 
 WAIT_S = 10.0
+NO_OBJECTS: Any = None
+"""These tasks name none."""
 
 
 def make_pod(folder: Path, *watch: str) -> Pod:
@@ -47,6 +50,8 @@ def make_order(
 
     async def on_output(_stream: str, _data: bytes) -> None: ...
 
+    async def on_progress(_transfer: Transfer) -> None: ...
+
     inputs = tuple(task.InputFile(path=name, text=text) for name, text in (files or {}).items())
     return RunOrder(
         task=task.Command(shell=line, files=inputs),
@@ -55,6 +60,8 @@ def make_order(
         deadline_left_s=60.0,
         on_started=on_started,
         on_output=on_output,
+        objects=NO_OBJECTS,
+        on_progress=on_progress,
     )
 
 

@@ -130,7 +130,9 @@ def holder(truth: Any, sandbox: Any, *, give_up_s: float = 5.0) -> SessionHolder
     """Return a holder of sessions over both."""
     voice: Any = FakeVoice()
     committer = Committer(truth, give_up_s=give_up_s)
-    ports = Ports(truth=truth, sandbox=sandbox, voice=voice, committer=committer)
+    ports = Ports(
+        truth=truth, sandbox=sandbox, voice=voice, committer=committer, objects=lambda _tenant: None
+    )
     runner = TaskRunner(ports, PLACE, on_interrupt="rerun", on_change=lambda: None)
 
     async def on_kept(_held: Held) -> None: ...

@@ -8,7 +8,7 @@ TOKEN = "Agent-Token"  # noqa: S105 - a header's name, no secret
 CLASS = "Agent-Class"
 """On a session's task: the class in which it asks for a worker, `interactive` or `batch`; absent: the session's own."""
 EVENT = "Agent-Event"
-"""On an output message: `started`, `output`, `recovered`, `workspace_lost`, `truncated`."""
+"""On an output message: `started`, `output`, `progress`, `recovered`, `workspace_lost`, `truncated`."""
 OFFSET = "Agent-Offset"
 """On an output message: bytes of this attempt's output (both streams) before this one."""
 STREAM = "Agent-Stream"

@@ -14,6 +14,7 @@ from shared.messages import CancelAnswer, CancelOrder, WorkerBeat, WorkerState
 from shared.quota import FullTenants
 from shared.service import Stop
 from worker_agent.adapters.contact import BusContact
+from worker_agent.adapters.objects import TenantObjects
 from worker_agent.adapters.queue import PoolLanes
 from worker_agent.adapters.store import SessionStore
 from worker_agent.adapters.voice import CoreVoice
@@ -65,6 +66,7 @@ class Worker:
                 sandbox=at("run_task", sandbox),
                 voice=at("run_task", CoreVoice(bus, pod.spec.pod)),
                 committer=committer,
+                objects=lambda tenant: TenantObjects(bus, tenant, stall_s=settings.give_up_s),
             ),
             pod.place,
             on_interrupt=settings.on_interrupt,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Protocol
 
 import msgspec
 
+from shared.files import ObjectRef, Transfer
 from shared.messages import TaskResult, WorkerBeat
 from shared.record import Hold, Record
 from worker_agent.core.lanes import Lane
@@ -159,7 +160,35 @@ class Voice(Protocol):
         ...
 
     async def event(self, record: Record, task: str, name: str, **details: Any) -> None:
-        """Publish an event: `started`, `recovered`, `workspace_lost`, `truncated`."""
+        """Publish an event: `started`, `progress`, `recovered`, `workspace_lost`, `truncated`."""
+        ...
+
+
+class ObjectSink(Protocol):
+    """A new object. Each call may raise a ServiceError; what was not closed is nothing."""
+
+    async def write(self, data: bytes) -> None:
+        """Add content."""
+        ...
+
+    async def close(self) -> ObjectRef:
+        """Store the rest; return the reference."""
+        ...
+
+    async def abandon(self) -> None:
+        """End what is on the way."""
+        ...
+
+
+class Objects(Protocol):
+    """One tenant's objects."""
+
+    def read(self, reference: ObjectRef) -> AsyncGenerator[bytes, None]:
+        """Yield an object's content; raises a ServiceError where it is not what the reference says."""
+        ...
+
+    def writer(self) -> ObjectSink:
+        """Return what stores a new object."""
         ...
 
 
@@ -211,3 +240,7 @@ class RunOrder(msgspec.Struct, kw_only=True):
     on_started: Callable[[float], Awaitable[None]]
     """Called with the wall clock (ms) at which the first instruction of user code ran."""
     on_output: Callable[[StreamName, bytes], Awaitable[None]]
+    objects: Objects
+    """The tenant's."""
+    on_progress: Callable[[Transfer], Awaitable[None]]
+    """Called a few times a second while a file moves between object store and workspace, and when it has."""

@@ -7,7 +7,7 @@ import hashlib
 import random
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from shared import subjects
 from shared.bus import Bus
@@ -23,7 +23,7 @@ PAUSE_S = (0.05, 0.25)
 
 async def read_object(
     bus: Bus, tenant: str, reference: ObjectRef, *, stall_s: float = STALL_S
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """Yield an object's chunks in order. Only an iterator that comes to its end has yielded what was meant.
 
     Close it (`contextlib.aclosing`) if you leave it early: chunks are on the way.

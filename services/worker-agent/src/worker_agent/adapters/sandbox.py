@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import msgspec
 
 from shared import limits, task
 from shared.errors import ErrorInfo
+from shared.files import OutputFile
 from worker_agent.adapters import kernel
 from worker_agent.adapters.runner import (
     Exit,
@@ -21,6 +21,7 @@ from worker_agent.adapters.runner import (
     RunnerLost,
     Watch,
 )
+from worker_agent.adapters.transfers import Stopped, Transfers
 from worker_agent.core.listing import fit
 from worker_agent.core.results import RunEnd, StopCause
 from worker_agent.pod import Pod
@@ -39,6 +40,7 @@ class RunnerSandbox:
         """Use `open`."""
         self._channel = channel
         self._pod = pod
+        self._transfers = Transfers(channel.files)
         self._stopped = _NOT_STOPPED
         self._doing: asyncio.Task[RunEnd] | None = None
 
@@ -69,6 +71,7 @@ class RunnerSandbox:
     async def run(self, order: RunOrder) -> RunEnd:
         """Do what a task asks, within its time and the sandbox's limits; return how it ended."""
         self._stopped = _NOT_STOPPED
+        self._transfers.begin()
         facts = self._pod.sandbox
         kills_before = kernel.oom_kills(facts.memory_cgroup)
         watching = asyncio.ensure_future(self._watch(order))
@@ -96,20 +99,23 @@ class RunnerSandbox:
         if self._doing is None or self._stopped != _NOT_STOPPED:
             return
         self._stopped = (cause, limit)
+        self._transfers.stop()
         if cause == "limit":
             self.kill()
         else:
             self._channel.stop(GRACE_S)
 
     async def freeze(self) -> None:
-        """Stop user code without ending it."""
+        """Stop user code without ending it, and what moves between object store and workspace."""
+        self._transfers.freeze()
         with suppress(RunnerLost):
             await self._channel.freeze()
 
     async def thaw(self) -> None:
-        """Let user code go on."""
+        """Let user code and transfers go on."""
         with suppress(RunnerLost):
             await self._channel.thaw()
+        self._transfers.thaw()
 
     async def close(self) -> None:
         """End the sandbox."""
@@ -125,9 +131,10 @@ class RunnerSandbox:
 
     async def _do(self, order: RunOrder) -> RunEnd:
         try:
-            for file in order.task.files:
-                await self._channel.files.write(file.path, _once(file.content()), mode=file.mode)
-            return await self._act(order)
+            await self._transfers.fetch(order, self._pod.spec.limits.disk_mib)
+            return await self._with_outputs(order, await self._act(order))
+        except Stopped:
+            return RunEnd()
         except FileFailed as exc:
             return RunEnd(failure=exc.info())
         except RunnerLost:
@@ -142,6 +149,9 @@ class RunnerSandbox:
                 if self._stopped != _NOT_STOPPED:
                     return RunEnd()  # while its files were written, or while the sandbox was frozen
                 return _run_end(await self._channel.run(_run(order), self._told(order)))
+            case task.ReadFile(path=path, as_object=True):
+                output = await self._transfers.store(order, path, "path")
+                return RunEnd(outputs=(output,), size=output.object.size_bytes)
             case task.ReadFile(path=path, offset=offset, limit=limit):
                 pieces: list[bytes] = []
 
@@ -159,6 +169,24 @@ class RunnerSandbox:
                 return RunEnd()
             case _:  # open, write, close: their files are written already
                 return RunEnd()
+
+    async def _with_outputs(self, order: RunOrder, end: RunEnd) -> RunEnd:
+        """Store the files that the task names, once its code has ended by itself."""
+        if end.failure is not None or end.signal is not None or end.lost:
+            return end
+        well = end.exit_code in (0, None)
+        stored: list[OutputFile] = list(end.outputs)
+        failure: ErrorInfo | None = None
+        for index, path in enumerate(order.task.outputs):
+            try:
+                stored.append(await self._transfers.store(order, path, f"outputs[{index}]"))
+            except Stopped:
+                break
+            except FileFailed as exc:
+                if well:  # else its own failure is what counts
+                    failure = msgspec.structs.replace(exc.info(), definite=False)
+                    break
+        return msgspec.structs.replace(end, outputs=tuple(stored), failure=failure)
 
     def _told(self, order: RunOrder) -> Watch:
         async def started(at_ns: int) -> None:
@@ -214,7 +242,3 @@ def _run_end(end: Exit) -> RunEnd:
     return RunEnd(
         exit_code=end.exit_code, signal=end.signal, failure=failure, interpreter=end.interpreter
     )
-
-
-async def _once(content: bytes) -> AsyncIterator[bytes]:
-    yield content

@@ -8,7 +8,7 @@ import msgspec
 
 from shared import messages
 from shared.errors import ErrorInfo
-from shared.files import FileEntry
+from shared.files import FileEntry, OutputFile
 from shared.messages import Interpreter, Interruption, Reason, Status, TaskResult, Timing
 from shared.record import Record
 from shared.topology import RESULT_BYTES_MAX
@@ -37,6 +37,7 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
     size: int | None = None
     entries: tuple[FileEntry, ...] | None = None
     truncated: bool = False
+    outputs: tuple[OutputFile, ...] = ()
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -78,14 +79,18 @@ def judge(end: RunEnd) -> Verdict:
             _error("sandbox_lost", "the sandbox ended in the middle of the task"),
         )
     if end.failure is not None:
-        return Verdict(
-            "failed", "exec" if end.failure.code.startswith("exec_") else "file", end.failure
-        )
+        return Verdict("failed", _reason_of(end.failure.code), end.failure)
     if end.signal is not None:
         return Verdict("failed", "signal")
     if end.exit_code not in (0, None):
         return Verdict("failed", "exit_code")
     return Verdict("ok")
+
+
+def _reason_of(code: str) -> Reason:
+    if code.startswith("exec_"):
+        return "exec"
+    return "limit" if code == "limit_exceeded" else "file"
 
 
 def _error(code: str, message: str) -> ErrorInfo:
@@ -129,6 +134,7 @@ def result_of_run(attempt: Attempt, place: Place, end: RunEnd, book: OutputBook)
         size=end.size,
         entries=end.entries,
         truncated=end.truncated,
+        outputs=end.outputs,
         interpreter=end.interpreter,
     )
 

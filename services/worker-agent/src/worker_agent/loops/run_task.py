@@ -11,6 +11,7 @@ import msgspec
 
 from shared import logs, transitions
 from shared.errors import ErrorInfo, InvalidMessage, LimitExceeded, ServiceError
+from shared.files import Transfer
 from shared.messages import Status, TaskResult, Timing
 from shared.pools import OnInterrupt
 from shared.record import Record
@@ -29,7 +30,7 @@ from worker_agent.core.results import (
     without_content,
 )
 from worker_agent.loops.commit import Committer
-from worker_agent.ports import Held, RunOrder, Sandbox, Truth, Voice
+from worker_agent.ports import Held, Objects, RunOrder, Sandbox, Truth, Voice
 
 log = logs.get(__name__)
 
@@ -66,6 +67,8 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: Sandbox
     voice: Voice
     committer: Committer
+    objects: Callable[[str], Objects]
+    """Tenant -> its objects."""
 
 
 class TaskRunner:
@@ -209,6 +212,9 @@ class TaskRunner:
             if capped:
                 await voice.event(record, work.task, "truncated", detail=f"offset {book.offset}")
 
+        async def on_progress(transfer: Transfer) -> None:
+            await voice.event(record, work.task, "progress", transfer=transfer)
+
         order = RunOrder(
             task=task,
             env={
@@ -222,6 +228,8 @@ class TaskRunner:
             deadline_left_s=time_left_s(work.accepted_ms, task.deadline_s, _now_ms()),
             on_started=on_started,
             on_output=on_output,
+            objects=self._ports.objects(record.tenant),
+            on_progress=on_progress,
         )
         end: RunEnd = await self._ports.sandbox.run(order)
         if end.lost and end.stopped is None and not end.oom:

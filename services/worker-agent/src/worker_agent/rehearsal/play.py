@@ -67,7 +67,7 @@ def _spec(folder: str, port: int) -> dict[str, Any]:
         node=POOL,
         isolation="process",
         limits=PodLimits(),
-        credential=Credential(jwt="a.b.c", seed=make_key("user").seed),
+        credential=Credential(jwt="a.e30.c", seed=make_key("user").seed),
         servers=(f"nats://127.0.0.1:{port}",),
         settings={"WORKER_IDLE_RELEASE_S": "1", "WORKER_ON_INTERRUPT": "rerun"},
     )
