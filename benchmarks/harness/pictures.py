@@ -28,6 +28,8 @@ class Series(NamedTuple):
     """When each was begun, seconds since the first."""
     targets_ms: Sequence[tuple[str, float]] = ()
     """Lines to draw: what they stand for, and where."""
+    marks: Sequence[tuple[str, float]] = ()
+    """Moments to mark over time: what happened, and when, seconds since the first."""
 
 
 class Box(NamedTuple):
@@ -144,6 +146,12 @@ def _over_time(series: Series, top: int) -> str:
             f'<line class="target" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
         )
         parts.append(_text(WIDTH - RIGHT, y - 4, name, anchor="end", style="target-text"))
+    for name, at_s in series.marks:
+        x = LEFT + at_s / end_s * (WIDTH - LEFT - RIGHT)
+        parts.append(
+            f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{top + TOP}" y2="{box.bottom}"/>'
+        )
+        parts.append(_text(x, top + TOP - 6, name, anchor="middle", style="mark-text"))
     for at_s, value in zip(series.at_s, series.values_ms, strict=True):
         x = LEFT + at_s / end_s * (WIDTH - LEFT - RIGHT)
         parts.append(f'<circle class="dot" cx="{x:.1f}" cy="{box.y_of(value):.1f}" r="2"/>')

@@ -117,3 +117,12 @@ def test_forms_of_subjects_hold_no_names(
     }
 
     assert {subject: subjects.template_of(subject) for subject in built} == built
+
+
+@pytest.mark.parametrize(
+    ("name", "shard"), [("0", 0), ("1", 1), ("31", 1), ("d0-1764450000000", 0), ("d2-7", 2)]
+)
+def test_slots_spread_over_the_shards_and_lie_beside_their_message(name: str, shard: int) -> None:
+    """So that one server's loss leaves two thirds of a pool's refill."""
+    assert subjects.slot_shard(name) == shard
+    assert subjects.slot("p", name) == f"slot.{shard}.p.{name}"

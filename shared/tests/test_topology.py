@@ -251,7 +251,7 @@ REPUBLISHED: list[tuple[str, str, str, bool]] = [
     ("1", "s.1.done.acme.session-1.task-0001", "done.acme.session-1.task-0001", False),
     ("I2", "in.2.acme.session-1.task-0001", "wake.acme.session-1", True),
     ("Q1", "q.1.acme.p.batch", "bell.p.batch.1", True),
-    ("POOLS", "slot.p.7", "slots.p.7", False),
+    ("P1", "slot.1.p.7", "slots.p.7", False),
 ]
 
 

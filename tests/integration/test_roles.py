@@ -178,7 +178,7 @@ async def test_a_worker_reaches_its_pool_and_no_other(connect: Connect) -> None:
     await forbidden(
         worker.pull("Q0", "other-batch"),
         worker.compare_and_set(subjects.record("other", "t", session), b"", expected_seq=0),
-        worker.compare_and_set("slot.default.a", b"", expected_seq=0),
+        worker.compare_and_set("slot.0.default.a", b"", expected_seq=0),
         worker.publish_acked("q.0.t.default.batch", b"", message_id=uuid4().hex),
         worker.publish_acked("in.0.t.a.b", b"", message_id=uuid4().hex),
         worker.read_last("Q0", "q.0.*.*.*"),

@@ -16,8 +16,9 @@ from typing import Self
 from agent_sandbox.cancelling import bounded, cancel_task
 from agent_sandbox.events import Event, Sequencer, Started
 from agent_sandbox.orders import Order
+from agent_sandbox.publishing import publish_order
 from agent_sandbox.results import Result
-from shared import headers, messages, subjects
+from shared import messages, subjects
 from shared.bus import Bus, Message, Subscription
 from shared.errors import InvalidMessage, OutcomeUnknown, Unavailable
 from shared.messages import CancelAnswer, TaskResult
@@ -259,13 +260,7 @@ async def start_task(bus: Bus, order: Order, *, deadline_s: float) -> RunningTas
     until = time.monotonic() + deadline_s
     await _listen_until(running, until)
     try:
-        await bus.publish_acked(
-            order.subject,
-            order.body,
-            message_id=order.task,
-            headers=None if order.klass is None else {headers.CLASS: order.klass},
-            deadline_s=max(LISTEN_AGAIN_S, until - time.monotonic()),
-        )
+        await publish_order(bus, order, until)
     except BaseException:
         await running.forget()
         raise

@@ -21,7 +21,7 @@ from shared.testing.look import Look, until
 from shared.testing.peers import NodePeer
 
 TENANT = "acme"
-STREAMS = ["POOLS", *(f"{kind}{shard}" for kind in ("", "I", "Q") for shard in range(SHARDS))]
+STREAMS = [f"{kind}{shard}" for kind in ("", "I", "Q", "P") for shard in range(SHARDS)]
 
 
 @pytest.fixture

@@ -166,8 +166,8 @@ async def test_a_slot_is_reserved_once_and_dropped_by_whoever_is_late(bus: Bus) 
         await slots.reserve(slot, 0)
     assert await slots.read("default", "d1-7") == (slot, seq)
     assert [found async for found in slots.scan()] == [(slot, seq)]
-    await slots.drop(seq)
-    await slots.drop(seq)
+    await slots.drop("d1-7", seq)
+    await slots.drop("d1-7", seq)
     assert await slots.read("default", "d1-7") is None
 
 

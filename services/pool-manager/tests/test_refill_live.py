@@ -33,6 +33,7 @@ async def test_a_claim_starts_one_successor(start: Any, node: Any, clean_bus: Bu
     slot = worker.spec.pod.split("-")[1]
     assert len(node.created) == 4
     assert node.created[-1] == f"default-{slot}-2"
-    stored = await clean_bus.read_last("POOLS", subjects.slot("default", slot))
+    stream = subjects.slot_stream(subjects.slot_shard(slot))
+    stored = await clean_bus.read_last(stream, subjects.slot("default", slot))
     assert stored is not None
     assert decode(stored.data, Slot).generation == 2

@@ -199,14 +199,29 @@ def parse_task(subject: str) -> tuple[str, str, str]:
 
 # --- pods, nodes, control ----------------------------------------------------------------------------------------
 
-POOLS_STREAM = "POOLS"
 OUTPUT_STREAM = "OUT"
 DEAD_LETTER_STREAM = "DLQ"
 
 
-def slot(pool: str, name: str = "*") -> str:
+def slot_stream(shard: int) -> str:
+    """Name of a stream of slots."""
+    return f"P{shard}"
+
+
+def slot_shard(name: str) -> int:
+    """Return the shard of a slot, so that the loss of a server stops the refill of a third of them.
+
+    A slot of the stock is a number; one of a queue message, `d<shard>-<seq>`, lies where its message does.
+    """
+    if name.isdecimal():
+        return int(name) % SHARDS
+    queue_shard = name[1:].partition("-")[0]
+    return int(queue_shard) % SHARDS if queue_shard.isdecimal() else home(name)
+
+
+def slot(pool: str, name: str) -> str:
     """One place of a pool: the compare-and-set on it reserves the name of its next pod."""
-    return f"slot.{pool}.{name}"
+    return f"slot.{slot_shard(name)}.{pool}.{name}"
 
 
 def slot_live(pool: str) -> str:

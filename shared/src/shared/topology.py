@@ -166,6 +166,21 @@ def _queue(shard: int, pools: Sequence[PoolSpec], created_ms: int) -> StreamSpec
     )
 
 
+def _slots(shard: int) -> StreamSpec:
+    return _stream(
+        subjects.slot_stream(shard),
+        "reserved pod names",
+        [f"slot.{shard}.*.*"],
+        shard,
+        max_msgs_per_subject=1,
+        allow_direct=True,
+        republish={
+            "src": f"slot.{shard}.*.*",
+            "dest": "slots.{{wildcard(1)}}.{{wildcard(2)}}",
+        },
+    )
+
+
 def _consumers(shard: int, pools: Sequence[PoolSpec]) -> list[ConsumerSpec]:
     return [
         ConsumerSpec(
@@ -209,20 +224,9 @@ def topology(
     streams: list[StreamSpec] = []
     consumers: list[ConsumerSpec] = []
     for shard in range(SHARDS):
-        streams += [_state(shard), _inbox(shard), _queue(shard, pools, created_ms)]
+        streams += [_state(shard), _inbox(shard), _queue(shard, pools, created_ms), _slots(shard)]
         streams.append(_objects(shard, object_bytes))
         consumers += _consumers(shard, pools)
-    streams.append(
-        _stream(
-            subjects.POOLS_STREAM,
-            "reserved pod names",
-            ["slot.*.*"],
-            0,
-            max_msgs_per_subject=1,
-            allow_direct=True,
-            republish={"src": "slot.*.*", "dest": "slots.{{wildcard(1)}}.{{wildcard(2)}}"},
-        )
-    )
     streams.append(
         _stream(
             subjects.OUTPUT_STREAM,

@@ -164,10 +164,10 @@ class Child:
             await self._stop.wait(pause_s)
         self._set("stopped", None)
 
-    def restart(self) -> None:
-        """Ask the process to end; `keep` starts it again."""
+    def restart(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Have the process end; `keep` starts it again."""
         if self._popen is not None and self._popen.poll() is None:
-            self._popen.send_signal(signal.SIGTERM)
+            self._popen.send_signal(number)
 
     async def stop(self) -> None:
         """End the process: SIGTERM, SIGKILL after its grace; returns when it is gone."""

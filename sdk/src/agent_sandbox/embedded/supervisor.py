@@ -20,7 +20,7 @@ from agent_sandbox.embedded.bring_up import (
     wait_warm,
 )
 from agent_sandbox.embedded.child import Child, Program, Server, Service, trim_log
-from agent_sandbox.embedded.doctor import Doctor
+from agent_sandbox.embedded.doctor import Doctor, Hand, Patient
 from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.embedded.procs import identify
 from agent_sandbox.embedded.table import Phase, Table, boot_id, write_table
@@ -148,12 +148,15 @@ class Supervisor:
 
     def _doctor(self) -> Doctor:
         assert self._cluster is not None
-        return Doctor(
-            self._folder.path,
-            {server.name: server.ports.monitor for server in self._cluster.servers},
+        patients = {
+            server.name: Patient(server.ports.monitor, server.files.store)
+            for server in self._cluster.servers
+        }
+        hand = Hand(
             restart=lambda name: self._children[name].restart(),
-            say=lambda detail: self._say(detail=detail),
+            kill=lambda name: self._children[name].restart(signal.SIGKILL),
         )
+        return Doctor(patients, hand, say=lambda detail: self._say(detail=detail))
 
     def _services(self) -> list[Child]:
         return [child for child in self._children.values() if child.row.kind != "server"]

@@ -154,7 +154,7 @@ class SlotStore(Protocol):
         """Return a slot's record and its sequence."""
         ...
 
-    async def drop(self, seq: int) -> None:
+    async def drop(self, slot: str, seq: int) -> None:
         """Remove a slot's record by its sequence."""
         ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,15 @@ def ask(port: int, path: str) -> dict[str, Any] | None:
         return answer
     finally:
         connection.close()
+
+
+def accepts(port: int) -> bool:
+    """Return whether something takes connections on a loopback port; a process that hangs does."""
+    try:
+        with socket.create_connection((LOOPBACK, port), timeout=ASK_TIMEOUT_S):
+            return True
+    except OSError:
+        return False
 
 
 def what_is_missing(monitor_ports: Mapping[str, int]) -> str | None:

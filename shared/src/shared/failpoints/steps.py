@@ -202,6 +202,10 @@ NOT_PLACED: dict[str, str] = {
         f"pool_manager.quota.{method}": "a tenant beyond its bounds: looked at again at each survey"
         for method in ("full", "next_entry", "put_result", "read", "remove_entry")
     },
+    "pool_manager.shards.answers": "asked again three times a second; nothing hangs on one answer",
+    "pool_manager.shards.say_down": "said again three times a second",
+    "pool_manager.balance.look": "twice a minute; without an answer nothing is moved",
+    "pool_manager.balance.move": "twice a minute; leaders that stay elsewhere work as well",
     "pool_manager.expire.purge_results": "after two days only",
     "pool_manager.expire.next_record": "after two days only",
     "pool_manager.expire.remove_record": "after two days only",

@@ -20,6 +20,7 @@ _STATES = tuple(subjects.state_stream(shard) for shard in range(SHARDS))
 _INBOXES = tuple(subjects.inbox_stream(shard) for shard in range(SHARDS))
 _OBJECTS = tuple(subjects.object_stream(shard) for shard in range(SHARDS))
 _QUEUES = tuple(subjects.queue_stream(shard) for shard in range(SHARDS))
+_SLOTS = tuple(subjects.slot_stream(shard) for shard in range(SHARDS))
 
 
 class Permissions(msgspec.Struct, frozen=True):
@@ -131,9 +132,7 @@ def pool_manager(name: str) -> Permissions:
             subjects.FULL,
             subjects.SHARDS_DOWN,
             "ctl.*",
-            *_each(
-                "$JS.API.STREAM.MSG.GET", (*_STATES, *_INBOXES, *_QUEUES, subjects.POOLS_STREAM)
-            ),
+            *_each("$JS.API.STREAM.MSG.GET", (*_STATES, *_INBOXES, *_QUEUES, *_SLOTS)),
             "$JS.API.DIRECT.GET.>",
             "$JS.API.INFO",
             "$JS.API.STREAM.INFO.*",
@@ -144,7 +143,7 @@ def pool_manager(name: str) -> Permissions:
             *_each("$JS.API.STREAM.PURGE", _STATES + _INBOXES + _OBJECTS),
             *_each(
                 "$JS.API.STREAM.MSG.DELETE",
-                (*_STATES, *_INBOXES, *_QUEUES, subjects.POOLS_STREAM),
+                (*_STATES, *_INBOXES, *_QUEUES, *_SLOTS),
             ),
         ),
         (

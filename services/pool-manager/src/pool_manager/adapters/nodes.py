@@ -9,6 +9,7 @@ from pool_manager.core.peers import ManagerBeat
 from shared import messages, subjects
 from shared.bus import Bus
 from shared.errors import NotFound, Rejected, Unavailable
+from shared.ids import SHARDS
 from shared.messages import Answer, CancelAnswer, CancelOrder, DeletePod, PodSpec, Slot
 from shared.quota import FullTenants
 from shared.shards import ShardsDown
@@ -63,20 +64,22 @@ class StreamSlots:
 
     async def read(self, pool: str, slot: str) -> tuple[Slot, int] | None:
         """Return a slot's record and its sequence."""
-        stored = await self._bus.read_last(subjects.POOLS_STREAM, subjects.slot(pool, slot))
+        stored = await self._bus.read_last(
+            subjects.slot_stream(subjects.slot_shard(slot)), subjects.slot(pool, slot)
+        )
         return None if stored is None else (messages.decode(stored.data, Slot), stored.seq)
 
-    async def drop(self, seq: int) -> None:
+    async def drop(self, slot: str, seq: int) -> None:
         """Remove a slot's record by its sequence."""
+        stream = subjects.slot_stream(subjects.slot_shard(slot))
         with suppress(NotFound):
-            await self._bus.js_api(
-                f"STREAM.MSG.DELETE.{subjects.POOLS_STREAM}", {"seq": seq, "no_erase": True}
-            )
+            await self._bus.js_api(f"STREAM.MSG.DELETE.{stream}", {"seq": seq, "no_erase": True})
 
     async def scan(self) -> AsyncIterator[tuple[Slot, int]]:
         """Read all slot records."""
-        async for stored in self._bus.scan(subjects.POOLS_STREAM, "slot.>"):
-            yield messages.decode(stored.data, Slot), stored.seq
+        for shard in range(SHARDS):
+            async for stored in self._bus.scan(subjects.slot_stream(shard), "slot.>"):
+                yield messages.decode(stored.data, Slot), stored.seq
 
 
 class BusWorkers:

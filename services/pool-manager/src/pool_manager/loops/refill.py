@@ -103,7 +103,7 @@ class Refiller:
         await self._pods.delete(node, pod, DELETE_GRACE_S)
 
     async def _drop(self, slots: Slots, name: str, seq: int) -> None:
-        await self._stores.drop(seq)
+        await self._stores.drop(name, seq)
         slots.forget(name)
 
     async def _start(self, slots: Slots, start: Start) -> None:
