@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared import messages
+from shared import letters, messages, views
 from shared.errors import ErrorInfo, InvalidMessage, OutcomeUnknown, StaleEpoch
 from shared.files import FileEntry, ObjectRef, OutputFile, Stream
 from shared.messages import (
@@ -19,7 +19,6 @@ from shared.messages import (
     DeletePod,
     Interpreter,
     Interruption,
-    ListAsk,
     Message,
     NodeBeat,
     PodSpec,
@@ -31,14 +30,15 @@ from shared.messages import (
     encode,
 )
 from shared.pools import PodLimits
-from shared.record import Record
 from shared.testing.strategies import messages_of
+from shared.views import ListAsk
 
 KINDS = [
     kind
-    for kind in vars(messages).values()
+    for module in (messages, letters, views)
+    for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Message) and kind is not Message
-] + [Record]
+]
 
 RESULT = TaskResult(
     task="task-0001",

@@ -19,9 +19,8 @@ from agent_sandbox.running import RunningTask, finish
 from shared import limits
 from shared.errors import InvalidMessage
 from shared.files import FileEntry
-from shared.messages import ShowAsk
 from shared.task import Close, ListFiles, ReadFile, RemoveFile, Task, WriteFile
-from shared.views import SessionAnswer
+from shared.views import SessionAnswer, ShowAsk
 
 if TYPE_CHECKING:
     from agent_sandbox.client import Client

@@ -20,7 +20,7 @@ from shared.identity import roles
 from shared.ids import home
 from shared.messages import Slot, TaskResult
 from shared.record import Record, State
-from shared.testing.look import Look
+from shared.testing.look import Look, until
 from shared.testing.names import unique
 
 
@@ -165,7 +165,11 @@ async def test_a_slot_is_reserved_once_and_dropped_by_whoever_is_late(bus: Bus) 
     with pytest.raises(Conflict):
         await slots.reserve(slot, 0)
     assert await slots.read("default", "d1-7") == (slot, seq)
-    assert [found async for found in slots.scan()] == [(slot, seq)]
+
+    async def is_scanned() -> bool:  # from some replica, which may be a moment behind
+        return [found async for found in slots.scan()] == [(slot, seq)]
+
+    await until(is_scanned)
     await slots.drop("d1-7", seq)
     await slots.drop("d1-7", seq)
     assert await slots.read("default", "d1-7") is None

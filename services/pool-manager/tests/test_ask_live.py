@@ -8,10 +8,10 @@ import pytest
 
 from shared import messages, subjects
 from shared.bus import Bus
-from shared.messages import ListAsk, Message, ShowAsk
+from shared.messages import Message
 from shared.testing.look import Look, until
 from shared.testing.names import unique
-from shared.views import PoolsAnswer, SessionAnswer, SessionsAnswer
+from shared.views import ListAsk, PoolsAnswer, SessionAnswer, SessionsAnswer, ShowAsk
 
 
 async def ask(bus: Bus, what: str, body: Message | None = None, tenant: str = "acme") -> bytes:

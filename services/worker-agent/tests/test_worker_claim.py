@@ -11,7 +11,7 @@ from shared.errors import Conflict, LimitExceeded, OutcomeUnknown, ServiceError
 from shared.messages import TaskResult
 from shared.quota import FULL_LASTS_S, FullTenants, TenantFull
 from shared.record import Origin, Record
-from worker_agent.core.claims import Full
+from worker_agent.core.claims import Full, Headers
 from worker_agent.core.results import Place
 from worker_agent.loops.claim import Claimer
 
@@ -64,8 +64,7 @@ class FakeDelivery:
 
     def __init__(self, token: str | None) -> None:
         """Make one."""
-        self.token = token
-        self.message_id = SESSION
+        self.headers = Headers(message_id=SESSION, token=token)
         self.subject, self.data, self.stream_seq, self.time_ms = (
             "q.0.t.p.interactive",
             b"",

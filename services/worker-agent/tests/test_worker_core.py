@@ -14,6 +14,7 @@ from shared.ids import home
 from shared.messages import TaskResult
 from shared.record import Death, Hold, Origin, Record
 from worker_agent.core import claims, lanes, listing
+from worker_agent.core.claims import Headers
 from worker_agent.core.interrupt import after_interruption, time_left_s
 from worker_agent.core.output import OutputBook, Piece
 from worker_agent.core.results import RunEnd, Verdict, judge, without_content
@@ -165,7 +166,7 @@ class TestClaims:
     def test_tenant_pool_and_class_come_from_the_subject(self) -> None:
         """Never from the body."""
         request = claims.read_request(
-            "q.1.acme.default.batch", "task-0001", stream_seq=7, time_ms=5
+            "q.1.acme.default.batch", Headers(message_id="task-0001"), stream_seq=7, time_ms=5
         )
 
         assert request.origin == Origin(
@@ -175,12 +176,76 @@ class TestClaims:
     @pytest.mark.parametrize("bad", [None, "a b", "x", "a.b.c.d.e.f", "*" * 10])
     def test_without_a_usable_id_every_redelivery_yields_the_same(self, bad: str | None) -> None:
         """And its home is the queue's own shard."""
-        first = claims.read_request("q.2.acme.default.batch", bad, stream_seq=1_700_000, time_ms=5)
-        again = claims.read_request("q.2.acme.default.batch", bad, stream_seq=1_700_000, time_ms=5)
+        lane, headers = "q.2.acme.default.batch", Headers(message_id=bad)
+        first = claims.read_request(lane, headers, stream_seq=1_700_000, time_ms=5)
+        again = claims.read_request(lane, headers, stream_seq=1_700_000, time_ms=5)
 
         assert first == again
         assert home(first.task) == 2
-        assert first.bad_id == bad
+
+    @pytest.mark.parametrize(
+        ("headers", "said"),
+        [
+            (Headers(message_id="short"), ("Nats-Msg-Id", "8 to 64 characters")),
+            (Headers(message_id="a" * 65), ("Nats-Msg-Id", "8 to 64 characters")),
+            (
+                Headers(message_id="task-0001", replay_of="x"),
+                ("Agent-Replay-Of", "8 to 64 characters"),
+            ),
+            (
+                Headers(message_id="task-0001", token="session-1"),
+                ("Agent-Token", "not for clients"),
+            ),
+        ],
+    )
+    def test_a_header_that_is_wrong_is_named_with_its_limit(
+        self, headers: Headers, said: tuple[str, ...]
+    ) -> None:
+        """The message is never run under another id than its publisher's in silence."""
+        problem = claims.read_request("q.0.a.p.batch", headers, stream_seq=1, time_ms=5).problem
+
+        assert problem is not None
+        assert all(words in problem for words in said)
+
+    def test_a_message_without_an_id_is_welcome(self) -> None:
+        """Its publisher computes the id from the PubAck."""
+        assert (
+            claims.read_request("q.0.a.p.batch", Headers(), stream_seq=1, time_ms=5).problem is None
+        )
+
+    def test_a_token_has_no_body(self) -> None:
+        """What has one is a client's task under a header of ours; it was accepted and gets its result."""
+        assert claims.is_token(Headers(token="session-1"), b"")
+        assert not claims.is_token(Headers(token="session-1"), b"{}")
+        assert not claims.is_token(Headers(), b"")
+
+    @pytest.mark.parametrize("message_id", [None, "task-0001", "session-1:task-0001"])
+    def test_an_entry_is_named_by_its_subject(self, message_id: str | None) -> None:
+        """Its message id may be absent, the task's, or the task's within its session."""
+        headers = Headers(message_id=message_id)
+        assert claims.entry_problem("session-1", "task-0001", headers) is None
+
+    @pytest.mark.parametrize(
+        ("task", "headers", "said"),
+        [
+            ("x", Headers(), ("subject", "8 to 64 characters")),
+            ("task-0001", Headers(message_id="task-0002"), ("Nats-Msg-Id", "task-0001")),
+            (
+                "task-0001",
+                Headers(message_id="x:task-0001"),
+                ("Nats-Msg-Id", "session-1:task-0001"),
+            ),
+            ("task-0001", Headers(replay_of="-"), ("Agent-Replay-Of", "8 to 64 characters")),
+        ],
+    )
+    def test_an_entry_whose_names_are_wrong_is_told_which(
+        self, task: str, headers: Headers, said: tuple[str, ...]
+    ) -> None:
+        """By field and limit."""
+        problem = claims.entry_problem("session-1", task, headers)
+
+        assert problem is not None
+        assert all(words in problem for words in said)
 
 
 class TestInterruption:

@@ -154,7 +154,7 @@ def owned(truth: FakeTruth, payload: bytes) -> Held:
 
 def entry(number: int) -> Entry:
     """Return an inbox entry."""
-    return Entry(task=f"task-{number}", seq=number, body=body(keep=True), accepted_ms=10**14)
+    return Entry(task=f"task-{number:04d}", seq=number, body=body(keep=True), accepted_ms=10**14)
 
 
 async def hold(
@@ -215,7 +215,7 @@ class TestLeaving:
         sandbox.after_run = [lambda: None, lambda: stop.set("SIGTERM")]
         await hold(truth, sandbox, owned(truth, body(keep=True)), stop)
 
-        assert sandbox.ran == [SESSION, "task-1"]
+        assert sandbox.ran == [SESSION, "task-0001"]
         assert (truth.record.state, truth.record.owner, truth.record.position) == (
             "queued",
             None,
@@ -252,7 +252,7 @@ class TestLeaving:
         sandbox.after_run = [lambda: None, lambda: setattr(sandbox, "lost", True)]
         await hold(truth, sandbox, owned(truth, body(keep=True)), Stop())
 
-        assert sandbox.ran == [SESSION, "task-1"]
+        assert sandbox.ran == [SESSION, "task-0001"]
         assert (truth.record.state, truth.record.position) == ("queued", 1)
         assert truth.record.lost is not None
         assert truth.record.lost.cause == "sandbox_lost"
@@ -284,8 +284,8 @@ class TestLeaving:
         monkeypatch.setattr(truth, "put", put_and_publish)
         await hold(truth, sandbox, owned(truth, body(keep=True)), Stop())
 
-        assert sandbox.ran == [SESSION, "task-1"]
-        assert set(truth.results) == {SESSION, "task-1"}
+        assert sandbox.ran == [SESSION, "task-0001"]
+        assert set(truth.results) == {SESSION, "task-0001"}
         assert (truth.record.state, truth.record.losses) == ("idle", 1)
 
 

@@ -18,6 +18,9 @@ SHARDS = 3
 
 ID_LENGTH_MAX = 64
 """Characters of a task or session id. A UUID has 36, a ULID 26. Above: the task is `rejected` (`invalid`)."""
+TOKEN_LENGTH_MAX = 512
+"""Characters of a subject's token that should be an id and is none, up to which its task still gets a result. Above: there
+is only the dead letter."""
 NAME_LENGTH_MAX = 32
 """Characters of a tenant's, pool's or node's name. Above: the publish is refused."""
 

@@ -7,7 +7,6 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from shared import limits
 from shared.errors import ErrorInfo, InvalidMessage
 from shared.files import FileEntry, OutputFile, Stream, Transfer
 from shared.pools import PodLimits
@@ -108,6 +107,8 @@ class TaskResult(Message, frozen=True, kw_only=True, omit_defaults=True):
     workspace_lost: WorkspaceLost | None = None
     """Said once, in the first result after a loss."""
     interpreter: Interpreter | None = None
+    replay_of: str = ""
+    """The task that this one was a replay of, from the header `Agent-Replay-Of`."""
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,21 +215,6 @@ class CancelAnswer(Message, frozen=True, kw_only=True, omit_defaults=True):
     status: Status | None = None
     """Status of the result that exists."""
     error: ErrorInfo | None = None
-
-
-class ListAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
-    """Ask for a page of sessions."""
-
-    limit: Annotated[int, Meta(ge=1, le=limits.ASK_ITEMS_MAX)] = 100
-    after: str | None = None
-    """Last session id of the page before."""
-    state: str | None = None
-
-
-class ShowAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
-    """Ask for one session."""
-
-    session: str
 
 
 class Slot(Message, frozen=True, kw_only=True, omit_defaults=True):

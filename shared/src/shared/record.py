@@ -63,6 +63,8 @@ class Record(Message, frozen=True, kw_only=True, omit_defaults=True):
     """`waiting` until then."""
     ended_ms: int = 0
     end_reason: str = ""
+    replay_of: str = ""
+    """The first task is a replay of this one."""
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +75,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     pool: str
     lane: str
     accepted_ms: int
+    replay_of: str = ""
 
 
 class Death(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from shared import limits
 from shared.errors import Conflict, StaleEpoch
@@ -47,16 +47,7 @@ def _check_state(record: Record, act: str, *allowed: str) -> None:
 
 
 def _unborn(origin: Origin, state: State) -> Record:
-    return Record(
-        session=origin.session,
-        tenant=origin.tenant,
-        pool=origin.pool,
-        state=state,
-        lane=origin.lane,
-        client_lane=origin.lane,
-        keep=False,
-        accepted_ms=origin.accepted_ms,
-    )
+    return Record(**asdict(origin), state=state, client_lane=origin.lane, keep=False)
 
 
 def create(origin: Origin, *, owner: str, node: str, now_ms: int) -> Record:

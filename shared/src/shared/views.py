@@ -1,12 +1,32 @@
-"""What pool-managers answer to `ask.<tenant>.…`: sessions and pools as clients see them."""
+"""What clients ask under `ask.<tenant>.…`, and what pool-managers answer: sessions, pools, dead letters."""
 
 from __future__ import annotations
 
-import msgspec
+from typing import Annotated
 
+import msgspec
+from msgspec import Meta
+
+from shared import limits
 from shared.errors import ErrorInfo
+from shared.letters import DeadLetter
 from shared.messages import Message
 from shared.record import Record
+
+
+class ListAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """Ask for a page of sessions."""
+
+    limit: Annotated[int, Meta(ge=1, le=limits.ASK_ITEMS_MAX)] = 100
+    after: str | None = None
+    """Last session id of the page before."""
+    state: str | None = None
+
+
+class ShowAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """Ask for one session."""
+
+    session: str
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -91,4 +111,55 @@ class PoolsAnswer(Message, frozen=True, kw_only=True, omit_defaults=True):
     nodes: tuple[NodeView, ...] = ()
     managers: tuple[str, ...] = ()
     """Pool-managers that live."""
+    error: ErrorInfo | None = None
+
+
+class LettersAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """Ask for a page of dead letters, the newest first."""
+
+    limit: Annotated[int, Meta(ge=1, le=limits.ASK_ITEMS_MAX)] = 100
+    before: Annotated[int, Meta(ge=1)] | None = None
+    """Number of the last letter of the page before."""
+
+
+class LetterAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """Ask for one dead letter, or for its removal."""
+
+    number: Annotated[int, Meta(ge=1, le=2**63 - 1)]
+
+
+class LetterRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One dead letter in a listing."""
+
+    number: int
+    """By which it is shown, replayed and dropped."""
+    buried_ms: int
+    """The stream's clock when it became one, milliseconds since 1970."""
+    letter: DeadLetter
+
+
+class LettersAnswer(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """A page of dead letters, the newest first."""
+
+    letters: tuple[LetterRow, ...] = ()
+    next: int | None = None
+    """Pass it as `before` for the next page; None: this was the last."""
+    error: ErrorInfo | None = None
+
+
+class LetterAnswer(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """One dead letter with its body."""
+
+    row: LetterRow | None = None
+    """None: there is no such letter (any more)."""
+    body: bytes = b""
+    """As it was published; base64 in JSON."""
+    error: ErrorInfo | None = None
+
+
+class LetterDropped(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """Answer to the removal of a dead letter."""
+
+    dropped: bool = False
+    """False: it was not there."""
     error: ErrorInfo | None = None

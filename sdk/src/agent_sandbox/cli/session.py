@@ -30,9 +30,8 @@ from agent_sandbox.cli.run import attend
 from agent_sandbox.client import Client
 from agent_sandbox.session import Session
 from shared.errors import InvalidMessage, NotFound, ServiceError
-from shared.messages import ListAsk
 from shared.record import State
-from shared.views import SessionAnswer, SessionsAnswer
+from shared.views import ListAsk, SessionAnswer, SessionsAnswer
 
 
 @click.group()

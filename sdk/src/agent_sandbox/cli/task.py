@@ -12,8 +12,7 @@ from agent_sandbox.cli.options import json_option, open_client, state_option
 from agent_sandbox.cli.output import print_json
 from agent_sandbox.results import EXIT_SYSTEM, Result, describe
 from shared.errors import NotFound
-from shared.messages import ShowAsk
-from shared.views import SessionAnswer
+from shared.views import SessionAnswer, ShowAsk
 
 session_option = click.option(
     "--session",

@@ -9,13 +9,14 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from pool_manager.adapters.files import read_pools, read_signer
 from pool_manager.adapters.leaders import StreamLeaders
+from pool_manager.adapters.letters import StreamLetters
 from pool_manager.adapters.mint import SpecMint
 from pool_manager.adapters.nodes import BusVoice, BusWorkers, LocalPods, StreamSlots
 from pool_manager.adapters.queue import StreamQueue
 from pool_manager.adapters.truth import StreamTruth
+from pool_manager.core.clock import ServerClock
 from pool_manager.core.lost import Bounds
 from pool_manager.core.peers import BEAT_S, ManagerBeat
 from pool_manager.core.plan import Times
@@ -27,21 +28,22 @@ from pool_manager.loops.cancel import Canceller
 from pool_manager.loops.expire import Expirer
 from pool_manager.loops.hear import Ears
 from pool_manager.loops.learn import Learner
+from pool_manager.loops.overdue import Overdue
 from pool_manager.loops.quota import QuotaKeeper
 from pool_manager.loops.recover import Recoverer
 from pool_manager.loops.refill import Refiller
 from pool_manager.loops.ring import Ringer
 from pool_manager.loops.shards import ShardWatch
-from pool_manager.loops.sweep import Sweeper
+from pool_manager.loops.sweep import Keepers, Sweeper
 from pool_manager.loops.wake import Waker
 from pool_manager.ports import Voice
 from pool_manager.settings import PoolSettings
 from shared import logs, subjects
 from shared.bus import Bus, BusOptions, Subscription
-from shared.errors import InvalidMessage, ServiceError, Unavailable
+from shared.errors import ServiceError, Unavailable
 from shared.failpoints import Failpoints
 from shared.identity import Signer, read_credential
-from shared.pools import PoolSpec, parse_pools
+from shared.pools import PoolSpec
 from shared.service import Ready, Stop
 
 log = logs.get(__name__)
@@ -66,7 +68,9 @@ class Manager:
         self._bus = bus
         started_ms = int(time.time() * 1000)
         self.world = World(settings.name, pools, bounds, time.monotonic(), started_ms)
-        truth, queue, slots = StreamTruth(bus), StreamQueue(bus), StreamSlots(bus)
+        clock = ServerClock()
+        truth, queue = StreamTruth(bus, clock), StreamQueue(bus, clock)
+        slots, letters = StreamSlots(bus), StreamLetters(bus)
         at = Failpoints(settings.failpoints, "pool_manager").at
         voice, pods = BusVoice(bus), at("refill", LocalPods(bus))
         self._voice = at("app", voice)
@@ -79,17 +83,29 @@ class Manager:
         )
         self._refiller = Refiller(self.world, at("refill", slots), pods, mint)
         self._refiller.times = Times(start_s=settings.start_s, spare_s=settings.spare_s)
-        self._recoverer = Recoverer(self.world, at("recover", truth), at("recover", queue))
+        self._recoverer = Recoverer(
+            self.world, at("recover", truth), at("recover", queue), at("recover", letters)
+        )
         self._waker = Waker(self.world, at("wake", truth), at("wake", queue))
         self._ringer = Ringer(self.world, at("ring", queue), self._refiller.wanted)
         self._quotas = QuotaKeeper(self.world, truth, voice, mint, quotas_of(settings))
-        self._sweeper = Sweeper(
-            self.world, at("sweep", truth), at("sweep", queue), self._waker, self._quotas
+        self._overdue = Overdue(
+            self.world,
+            at("overdue", truth),
+            at("overdue", letters),
+            clock=clock,
+            unknown_after_s=settings.unknown_after_s,
         )
-        self._expirer = Expirer(self.world, at("expire", truth), at("expire", queue))
+        keepers = Keepers(self._quotas, self._overdue)
+        self._sweeper = Sweeper(
+            self.world, at("sweep", truth), at("sweep", queue), self._waker, keepers
+        )
+        self._sweeper.every_s = settings.survey_s
+        self._expirer = Expirer(self.world, at("expire", truth), at("expire", queue), clock)
+        self._expirer.kept_s = settings.kept_s
         workers = at("cancel", BusWorkers(bus))
         self._canceller = Canceller(self.world, at("cancel", truth), workers, at("cancel", voice))
-        self._answerer = Answerer(self.world, at("answer", truth), at("answer", voice))
+        self._answerer = Answerer(self.world, at("answer", truth), letters, at("answer", voice))
         self._balancer = Balancer(self.world, StreamLeaders(bus, pools))
         self._shards = ShardWatch(truth, voice)
         self._learner = Learner(self.world, at("learn", truth), at("learn", slots))
@@ -107,6 +123,7 @@ class Manager:
             self._waker.hands,
             self._sweeper.hands,
             self._quotas.hands,
+            self._overdue.hands,
             self._canceller.hands,
             self._answerer.hands,
         ]
@@ -119,6 +136,7 @@ class Manager:
             self._learner.run,
             self._sweeper.run,
             self._quotas.run,
+            self._overdue.run,
             self._expirer.run,
             self._balancer.run,
             self._shards.run,
@@ -268,24 +286,3 @@ async def _connect(options: BusOptions, within_s: float, stop: Stop) -> Bus:
         except Unavailable:
             if stop.is_set or time.monotonic() >= end_at:
                 raise
-
-
-def read_pools(path: Path) -> tuple[PoolSpec, ...]:
-    """Read the pool declarations.
-
-    Raises:
-        InvalidMessage: names what is wrong.
-    """
-    return parse_pools(path.read_text())
-
-
-def read_signer(path: Path) -> Signer:
-    """Read the key that mints the workers' credentials.
-
-    Raises:
-        InvalidMessage: the file is damaged.
-    """
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Signer)
-    except (msgspec.DecodeError, msgspec.ValidationError) as exc:
-        raise InvalidMessage(f"{path} holds no signer: {exc}") from exc

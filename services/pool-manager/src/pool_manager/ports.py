@@ -13,9 +13,11 @@ import msgspec
 
 from pool_manager.core.balance import Move, Seat
 from pool_manager.core.peers import ManagerBeat
+from shared.letters import DeadLetter
 from shared.messages import CancelAnswer, CancelOrder, PodSpec, Slot, TaskResult
 from shared.quota import FullTenants
 from shared.record import Record
+from shared.views import LetterRow
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -36,6 +38,8 @@ class Entry(msgspec.Struct, frozen=True):
     accepted_ms: int
     klass: str | None = None
     """Class that it asks for; None: the session's own, or none that there is."""
+    body: bytes = b""
+    replay_of: str = ""
 
 
 class LaneMessage(msgspec.Struct, frozen=True):
@@ -51,6 +55,7 @@ class LaneMessage(msgspec.Struct, frozen=True):
     token: str | None
     """Session that wants a worker; None: a plain task message."""
     message_id: str | None
+    replay_of: str = ""
 
 
 class Truth(Protocol):
@@ -84,6 +89,10 @@ class Truth(Protocol):
         """Return the session's inbox entry that follows stream sequence `after_seq`."""
         ...
 
+    async def payload(self, record: Record) -> bytes | None:
+        """Return the body of a session's first task."""
+        ...
+
     async def inbox_subjects(self, shard: int) -> list[tuple[str, str, str]]:
         """Return (tenant, session, task) of every inbox entry of a shard."""
         ...
@@ -110,6 +119,26 @@ class Truth(Protocol):
 
     async def remove_record(self, record: Record) -> None:
         """Remove an ended session's record and first payload."""
+        ...
+
+
+class Letters(Protocol):
+    """Dead letters."""
+
+    async def bury(self, letter: DeadLetter, body: bytes) -> int:
+        """Keep a letter and return its number; again for the same task, it is kept once."""
+        ...
+
+    async def page(self, tenant: str, before: int | None, limit: int) -> list[LetterRow]:
+        """Return the tenant's newest letters below a number, the newest first."""
+        ...
+
+    async def find(self, tenant: str, number: int) -> tuple[LetterRow, bytes] | None:
+        """Return one of the tenant's letters with its body."""
+        ...
+
+    async def remove(self, number: int) -> bool:
+        """Remove a letter; return whether it was there."""
         ...
 
 

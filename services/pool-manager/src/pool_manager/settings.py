@@ -10,6 +10,7 @@ from msgspec import Meta
 from shared import limits
 
 PREFIX = "POOL_"
+DAY_S = 24 * 3600
 
 Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0, le=24 * 3600)]
@@ -59,3 +60,10 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Tasks of one tenant that may wait in all its inboxes of one shard."""
     failpoints: str | None = None
     """For tests: folder of placed faults (`shared.failpoints`), also for the workers that it starts."""
+    unknown_after_s: Annotated[float, Meta(gt=0, le=DAY_S)] = float(DAY_S)
+    """A task of a session that has no record is refused when it is so old. Shorter only in tests: the session's own first
+    task may wait that long."""
+    kept_s: Annotated[float, Meta(gt=0)] = float(limits.ENDED_KEPT_S)
+    """Results and ended records are removed after so long: the time within which a task's id runs once."""
+    survey_s: Annotated[float, Meta(gt=0, le=60)] = 10.0
+    """Between two looks into all inboxes that hold something."""

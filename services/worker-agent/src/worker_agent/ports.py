@@ -8,8 +8,10 @@ from typing import Any, Protocol
 import msgspec
 
 from shared.files import ObjectRef, Transfer
+from shared.letters import DeadLetter
 from shared.messages import TaskResult, WorkerBeat
 from shared.record import Hold, Record
+from worker_agent.core.claims import Headers
 from worker_agent.core.lanes import Lane
 from worker_agent.core.output import Piece, StreamName
 from worker_agent.core.results import RunEnd, StopCause
@@ -22,6 +24,8 @@ class Held(msgspec.Struct, kw_only=True):
     seq: int
     payload: bytes | None = None
     """The first task's body, where it came with the claim."""
+    origin: str = ""
+    """Stream and sequence of the message that it came with."""
 
     @property
     def hold(self) -> Hold:
@@ -36,9 +40,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     body: bytes
     accepted_ms: int
-    message_id: str | None = None
-    klass: str | None = None
-    """The class that it says it asks for, whatever that may be; None: the session's own."""
+    headers: Headers = Headers()
 
 
 class Delivery(Protocol):
@@ -50,13 +52,8 @@ class Delivery(Protocol):
     time_ms: int
 
     @property
-    def token(self) -> str | None:
-        """Session that the message asks a worker for; None for a plain task message."""
-        ...
-
-    @property
-    def message_id(self) -> str | None:
-        """The publisher's id of the message."""
+    def headers(self) -> Headers:
+        """What the publisher said beside the body."""
         ...
 
     async def ack(self) -> None:
@@ -127,8 +124,8 @@ class Truth(Protocol):
         """Return the inbox entry that follows stream sequence `after_seq`."""
         ...
 
-    async def bury(self, record: Record, task: str, body: bytes, reason: str) -> None:
-        """Keep a message that cannot become a task as a dead letter."""
+    async def bury(self, letter: DeadLetter, body: bytes) -> None:
+        """Keep a message that cannot become a task as a dead letter; again for the same task, it is kept once."""
         ...
 
 

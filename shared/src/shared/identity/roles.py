@@ -132,18 +132,22 @@ def pool_manager(name: str) -> Permissions:
             subjects.FULL,
             subjects.SHARDS_DOWN,
             "ctl.*",
-            *_each("$JS.API.STREAM.MSG.GET", (*_STATES, *_INBOXES, *_QUEUES, *_SLOTS)),
+            *_each(
+                "$JS.API.STREAM.MSG.GET",
+                (*_STATES, *_INBOXES, *_QUEUES, *_SLOTS, subjects.DEAD_LETTER_STREAM),
+            ),
             "$JS.API.DIRECT.GET.>",
             "$JS.API.INFO",
             "$JS.API.STREAM.INFO.*",
             "$JS.API.STREAM.LEADER.STEPDOWN.*",
             "$JS.API.CONSUMER.INFO.*.*",
             "$JS.API.CONSUMER.LEADER.STEPDOWN.*.*",
-            # Ended records and results after their time, inbox entries that are done, expired queue messages.
+            # Ended records and results after their time, inbox entries that are done, expired queue messages, dead
+            # letters that a client drops.
             *_each("$JS.API.STREAM.PURGE", _STATES + _INBOXES + _OBJECTS),
             *_each(
                 "$JS.API.STREAM.MSG.DELETE",
-                (*_STATES, *_INBOXES, *_QUEUES, *_SLOTS),
+                (*_STATES, *_INBOXES, *_QUEUES, *_SLOTS, subjects.DEAD_LETTER_STREAM),
             ),
         ),
         (

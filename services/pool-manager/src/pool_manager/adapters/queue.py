@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
+from pool_manager.adapters.truth import note_time
+from pool_manager.core.clock import ServerClock
 from pool_manager.ports import LaneMessage
 from shared import headers, subjects
 from shared.bus import Bus
@@ -22,9 +24,10 @@ DOWN_S = 2.0
 class StreamQueue:
     """Implements `ports.Queue`."""
 
-    def __init__(self, bus: Bus) -> None:
-        """Use the service's connection."""
+    def __init__(self, bus: Bus, clock: ServerClock | None = None) -> None:
+        """Use the service's connection; `clock` learns the servers' time from their answers."""
         self._bus = bus
+        self._clock = clock or ServerClock()
         self._down_until = [0.0] * SHARDS
 
     async def send_token(self, record: Record, message_id: str) -> None:
@@ -55,6 +58,7 @@ class StreamQueue:
         info = await self._bus.js_api(
             f"STREAM.INFO.{subjects.queue_stream(shard)}", {"subjects_filter": ">"}
         )
+        note_time(self._clock, info)
         counts: dict[tuple[str, str], int] = {}
         for subject, count in (info["state"].get("subjects") or {}).items():
             _, _, pool, klass = subjects.parse_queue(subject)
@@ -88,6 +92,7 @@ class StreamQueue:
             body=stored.data,
             token=stored.headers.get(headers.TOKEN),
             message_id=stored.headers.get(headers.MESSAGE_ID),
+            replay_of=stored.headers.get(headers.REPLAY_OF, ""),
         )
 
     async def remove(self, shard: int, seq: int) -> None:

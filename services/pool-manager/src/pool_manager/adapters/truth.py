@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from typing import Any
 
+from pool_manager.core.clock import ServerClock
 from pool_manager.ports import Entry, Known
 from shared import headers, logs, messages, subjects
 from shared.bus import Bus, Stored, Write
+from shared.bus.answers import time_ms_of
 from shared.errors import InvalidMessage, NotFound, ServiceError
 from shared.ids import home
 from shared.messages import TaskResult
@@ -21,9 +25,10 @@ ANSWER_S = 0.5
 class StreamTruth:
     """Implements `ports.Truth`."""
 
-    def __init__(self, bus: Bus) -> None:
-        """Use the service's connection."""
+    def __init__(self, bus: Bus, clock: ServerClock | None = None) -> None:
+        """Use the service's connection; `clock` learns the servers' time from their answers."""
         self._bus = bus
+        self._clock = clock or ServerClock()
 
     async def read(self, tenant: str, session: str) -> Known | None:
         """Return a session's record, whichever pool it is in."""
@@ -89,7 +94,22 @@ class StreamTruth:
             klass = subjects.asked_class(stored.headers.get(headers.CLASS))
         except InvalidMessage:
             klass = None
-        return Entry(tenant, session, task, stored.seq, stored.time_ms, klass)
+        return Entry(
+            tenant=tenant,
+            session=session,
+            task=task,
+            seq=stored.seq,
+            accepted_ms=stored.time_ms,
+            klass=klass,
+            body=stored.data,
+            replay_of=stored.headers.get(headers.REPLAY_OF, ""),
+        )
+
+    async def payload(self, record: Record) -> bytes | None:
+        """Return the body of a session's first task."""
+        subject = subjects.payload(record.pool, record.tenant, record.session)
+        stored = await self._bus.read_last(_state_of(record.session), subject, timeout_s=ANSWER_S)
+        return None if stored is None else stored.data
 
     async def inbox_subjects(self, shard: int) -> list[tuple[str, str, str]]:
         """Return (tenant, session, task) of every inbox entry of a shard."""
@@ -99,6 +119,7 @@ class StreamTruth:
                 f"STREAM.INFO.{subjects.inbox_stream(shard)}",
                 {"subjects_filter": ">", "offset": len(found)},
             )
+            note_time(self._clock, info)
             page = info["state"].get("subjects") or {}
             found += [subjects.parse_task(subject) for subject in page]
             if not page or len(found) >= info.get("total", 0):
@@ -151,6 +172,12 @@ class StreamTruth:
         where = (record.pool, record.tenant, record.session)
         for subject in (subjects.payload(*where), subjects.record(*where)):
             await self._bus.js_api(f"STREAM.PURGE.{_state_of(record.session)}", {"filter": subject})
+
+
+def note_time(clock: ServerClock, info: dict[str, Any]) -> None:
+    """Tell the clock what time a server's answer about a stream gives."""
+    if (text := info.get("ts")) is not None:
+        clock.saw(time_ms_of(text), int(time.time() * 1000))
 
 
 async def first_since(bus: Bus, stream: str, subject: str, time_ms: int) -> int:

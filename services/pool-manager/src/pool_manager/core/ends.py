@@ -44,6 +44,7 @@ CANCELLED_BESIDE = End("cancelled", "requested", perhaps_begun=True)
 EXPIRED = End("expired", "deadline")
 SESSION_ENDED = End("rejected", "session_ended")
 UNKNOWN_SESSION = End("rejected", "unknown_session")
+INVALID = End("rejected", "invalid")
 POISON = End("poison", "deaths")
 
 
@@ -57,7 +58,15 @@ def too_many(session_max: int, tenant_max: int) -> End:
     )
 
 
-def result(task: str, record: Record, end: End, *, now_ms: int, accepted_ms: int = 0) -> TaskResult:
+def result(  # noqa: PLR0913 - what a result says; each is named at the call
+    task: str,
+    record: Record,
+    end: End,
+    *,
+    now_ms: int,
+    accepted_ms: int = 0,
+    replay_of: str = "",
+) -> TaskResult:
     """Return the result of a task of a session that has a record.
 
     Args:
@@ -66,6 +75,7 @@ def result(task: str, record: Record, end: End, *, now_ms: int, accepted_ms: int
         end: how the task ends.
         now_ms: wall clock, milliseconds since 1970.
         accepted_ms: when the task was accepted; 0: not known, or the session's first.
+        replay_of: of what a later task is a replay; the first one's stands in its record.
     """
     first = task == record.session
     hit = bool(record.interruptions) and record.death_task in ("", task)
@@ -81,6 +91,7 @@ def result(task: str, record: Record, end: End, *, now_ms: int, accepted_ms: int
         attempt=record.attempt,
         timing=Timing(accepted_ms=record.accepted_ms if first else accepted_ms, finished_ms=now_ms),
         interruptions=record.interruptions if hit else (),
+        replay_of=record.replay_of if first else replay_of,
     )
 
 

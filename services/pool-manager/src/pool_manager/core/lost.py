@@ -153,7 +153,11 @@ class Detector:
         if (told := self._gone.get(record.owner or "")) is not None:
             said = told[0].cause
             cause = CAUSES.get(said, f"pod_{said}")
-            return Death(cause=cause, process_died=said in PROCESS_DIED, silent_ms=silent_ms)
+            # A worker that ends in order, its session not given back (a shard that did not answer for too long, say),
+            # was not killed by its task.
+            left = said == "exited" and told[0].exit_code == 0
+            died = said in PROCESS_DIED and not left
+            return Death(cause=cause, process_died=died, silent_ms=silent_ms)
         if record.state == "rescuing":
             late = now - row.since > RESCUE_S
             return Death(cause="rescue_late", process_died=False) if late else None

@@ -96,6 +96,12 @@ class Wakes:
             return False
         return self.heard(msgspec.structs.replace(wake, since=now), row)
 
+    def ended(self, wake: Wake) -> None:
+        """A session has ended: its inbox is to be refused, by whoever's turn it is."""
+        self._kept.pop(wake.key, None)
+        if len(self.due) < WAKES_MAX:  # else the survey of the inboxes finds it
+            self.due[wake.key] = wake
+
     def taken(self, key: str) -> None:
         """A wake-up is being acted on."""
         self.due.pop(key, None)

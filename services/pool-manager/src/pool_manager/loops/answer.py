@@ -14,19 +14,26 @@ from pool_manager.core.table import Row, key_of
 from pool_manager.core.world import World
 from pool_manager.loops.cancel import BUSY
 from pool_manager.loops.hands import Hands
-from pool_manager.ports import Heard, Known, Replies, Truth
+from pool_manager.ports import Heard, Known, Letters, Replies, Truth
 from shared import messages
 from shared.errors import ErrorInfo, NotFound, ServiceError
 from shared.ids import parse_task_id
-from shared.messages import ListAsk, Message, ShowAsk
+from shared.messages import Message
 from shared.record import Record
 from shared.views import (
+    LetterAnswer,
+    LetterAsk,
+    LetterDropped,
+    LettersAnswer,
+    LettersAsk,
+    ListAsk,
     NodeView,
     PoolsAnswer,
     PoolView,
     SessionAnswer,
     SessionRow,
     SessionsAnswer,
+    ShowAsk,
 )
 
 
@@ -37,17 +44,21 @@ class _Failed(Message, frozen=True, kw_only=True):
 class Answerer:
     """Serves `ask.<tenant>.<what>`."""
 
-    def __init__(self, world: World, truth: Truth, replies: Replies) -> None:
+    def __init__(self, world: World, truth: Truth, letters: Letters, replies: Replies) -> None:
         """Answer from what `world` knows, and from the leaders."""
         self.hands = Hands("answer", count=8, pending_max=512)
         self._world = world
         self._truth = truth
+        self._letters = letters
         self._replies = replies
         self._number = 0
         self._by_name: dict[str, Callable[[str, bytes], Awaitable[msgspec.Struct]]] = {
             "sessions": self._sessions,
             "session": self._session,
             "pools": self._pools,
+            "dead_letters": self._letters_page,
+            "dead_letter": self._letter,
+            "dead_letter_drop": self._drop_letter,
         }
 
     async def heard(self, message: Heard) -> None:
@@ -100,6 +111,24 @@ class Answerer:
             task=beat.task if names_it else None,
             silent_ms=round((time.monotonic() - worker.seen) * 1000),
         )
+
+    async def _letters_page(self, tenant: str, body: bytes) -> LettersAnswer:
+        ask = messages.decode(body, LettersAsk) if body else LettersAsk()
+        rows = await self._letters.page(tenant, ask.before, ask.limit + 1)
+        page = rows[: ask.limit]
+        more = len(rows) > len(page)
+        return LettersAnswer(letters=tuple(page), next=page[-1].number if more else None)
+
+    async def _letter(self, tenant: str, body: bytes) -> LetterAnswer:
+        found = await self._letters.find(tenant, messages.decode(body, LetterAsk).number)
+        return LetterAnswer() if found is None else LetterAnswer(row=found[0], body=found[1])
+
+    async def _drop_letter(self, tenant: str, body: bytes) -> LetterDropped:
+        """Remove one of the tenant's letters: only what its own subject holds is found."""
+        found = await self._letters.find(tenant, messages.decode(body, LetterAsk).number)
+        if found is None:
+            return LetterDropped()
+        return LetterDropped(dropped=await self._letters.remove(found[0].number))
 
     async def _pools(self, _tenant: str, _body: bytes) -> PoolsAnswer:
         now = time.monotonic()

@@ -17,6 +17,7 @@ from shared.errors import (
     ErrorInfo,
     InvalidMessage,
     LimitExceeded,
+    OutcomeUnknown,
     ServiceError,
     Unavailable,
 )
@@ -114,11 +115,11 @@ class Canceller:
         )
 
     async def _ask(self, target: Target, worker: str, epoch: int) -> CancelAnswer | None:
-        """Ask the owner; None: it does not listen (yet, or any more)."""
+        """Ask the owner; None: it does not listen (yet, or any more), or hangs."""
         order = CancelOrder(session=target.session, task=target.task, epoch=epoch)
         try:
             return await self._workers.cancel(worker, order)
-        except Unavailable:
+        except (Unavailable, OutcomeUnknown):
             return None
 
     async def _end_session(self, ended: Record, known: Known | None, now_ms: int) -> bool:

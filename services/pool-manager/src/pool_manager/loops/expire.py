@@ -7,6 +7,7 @@ import time
 
 from pool_manager.core import ends
 from pool_manager.core.backlog import Backlog, Waiting, deadline_ms, task_of
+from pool_manager.core.clock import ServerClock
 from pool_manager.core.world import World
 from pool_manager.ports import LaneMessage, Queue, Truth
 from shared import limits, logs
@@ -32,8 +33,11 @@ Lane = tuple[int, str, str]
 class Expirer:
     """Works on each shard by the pool-manager whose turn it is."""
 
-    def __init__(self, world: World, truth: Truth, queue: Queue) -> None:
-        """Start with nothing read."""
+    def __init__(
+        self, world: World, truth: Truth, queue: Queue, clock: ServerClock | None = None
+    ) -> None:
+        """Start with nothing read; `clock` is the servers'."""
+        self._clock = clock or ServerClock()
         self._world = world
         self._truth = truth
         self._queue = queue
@@ -44,6 +48,7 @@ class Expirer:
     async def run(self) -> None:
         """Look into the lanes every other second, until cancelled."""
         cleaned_at = time.monotonic()
+        old_every_s = min(OLD_EVERY_S, self.kept_s / 10)
         while True:
             await asyncio.sleep(EVERY_S)
             now = time.monotonic()
@@ -52,12 +57,15 @@ class Expirer:
                     continue
                 try:
                     await self._look_into(shard)
-                    if now - cleaned_at >= OLD_EVERY_S:
+                    if now - cleaned_at >= old_every_s:
                         await self.remove_old(shard)
                 except ServiceError as exc:
                     log.debug("expire.failed", shard=shard, code=exc.code, error=str(exc))
-            if now - cleaned_at >= OLD_EVERY_S:
+            if now - cleaned_at >= old_every_s:
                 cleaned_at = now
+
+    def _now_ms(self) -> int:
+        return self._clock.at(int(time.time() * 1000))
 
     async def _look_into(self, shard: int) -> None:
         counts = await self._queue.counts(shard)
@@ -70,7 +78,7 @@ class Expirer:
 
     async def _look_into_lane(self, lane: Lane) -> None:
         oldest = await self._queue.next_message(*lane, after_seq=0)
-        now_ms = int(time.time() * 1000)
+        now_ms = self._now_ms()
         if oldest is None or oldest.accepted_ms > now_ms - YOUNG_MS:
             return
         backlog = self._backlogs.setdefault(lane, Backlog())
@@ -101,7 +109,7 @@ class Expirer:
 
     async def remove_old(self, shard: int) -> None:
         """Remove results and ended records that were kept for their time. A shard's records lie in order of time."""
-        limit_ms = int((time.time() - self.kept_s) * 1000)
+        limit_ms = self._now_ms() - int(self.kept_s * 1000)
         await self._truth.purge_results(shard, limit_ms)
         for _ in range(REMOVE_AT_ONCE):
             known = await self._truth.next_record(shard, self._cursors[shard])
@@ -114,7 +122,7 @@ class Expirer:
 
 
 def _waiting(message: LaneMessage) -> Waiting | None:
-    if message.token is not None:
+    if message.token is not None and not message.body:
         return None
     origin = Origin(
         session=task_of(message.message_id, message.shard, message.seq),
@@ -122,5 +130,6 @@ def _waiting(message: LaneMessage) -> Waiting | None:
         pool=message.pool,
         lane=message.klass,
         accepted_ms=message.accepted_ms,
+        replay_of=message.replay_of,
     )
     return Waiting(message.seq, origin, deadline_ms(message.body, message.accepted_ms))

@@ -17,7 +17,7 @@ from pool_manager.ports import Heard
 from shared import headers, logs, subjects
 from shared.errors import InvalidMessage
 from shared.messages import NodeBeat, PodGone, Slot, WorkerBeat
-from shared.record import Record
+from shared.record import ENDED, Record
 
 log = logs.get(__name__)
 
@@ -83,6 +83,8 @@ class Ears:
         if self._world.on_record(record, seq, now=now, stored_ms=stored_ms):
             self._refiller.wanted.set()
         self._waker.noticed(record, now)
+        if record.state in ENDED:
+            self._waker.ended(record, now)
 
     def worker(self, message: Heard) -> None:
         """A worker lives."""

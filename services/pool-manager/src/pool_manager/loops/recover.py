@@ -12,10 +12,13 @@ from pool_manager.core.table import Row
 from pool_manager.core.tokens import message_id
 from pool_manager.core.world import World
 from pool_manager.loops.hands import Hands, wait_for
-from pool_manager.ports import Known, Queue, Truth
+from pool_manager.ports import Known, Letters, Queue, Truth
 from shared import logs
 from shared.errors import Conflict, OutcomeUnknown, ServiceError, Unavailable
-from shared.record import Death, Record
+from shared.ids import home
+from shared.letters import DeadLetter
+from shared.messages import TaskResult
+from shared.record import OWNED, Death, Record
 from shared.transitions import revoke
 
 log = logs.get(__name__)
@@ -30,14 +33,15 @@ FORGET_EVERY_S = 10.0
 class Recoverer:
     """Judges owners and revokes those that are given up."""
 
-    def __init__(self, world: World, truth: Truth, queue: Queue) -> None:
-        """Work on what `world` knows."""
+    def __init__(self, world: World, truth: Truth, queue: Queue, letters: Letters) -> None:
+        """Work on what `world` knows; what kills its workers ends among the dead letters."""
         self.wanted = asyncio.Event()
         """Set when an owner may have to be given up: judge at once."""
         self.hands = Hands("recover", count=24, pending_max=4096)
         self._world = world
         self._truth = truth
         self._queue = queue
+        self._letters = letters
         self._condemned: dict[str, tuple[int, float]] = {}
         """Session -> (sequence of the record, when to act)."""
 
@@ -82,11 +86,13 @@ class Recoverer:
         now_ms = int(time.time() * 1000)
         death, task = await self._name_task(record, death)
         revoked = revoke(record, death=death, now_ms=now_ms)
+        buried: int | None = None
         try:
             if revoked.state == "poison":
                 if task is None:
                     return  # which task it was is read again at the next judgement
                 result = ends.result(task, revoked, ends.POISON, now_ms=now_ms)
+                buried = await self._bury(revoked, task, result)
                 seq = await self._truth.end(revoked, row.seq, result)
             else:
                 seq = await self._truth.write(revoked, row.seq)
@@ -94,6 +100,9 @@ class Recoverer:
             known = await self._truth.read(record.tenant, record.session)
             if known is not None:
                 self._apply(known)
+            lives = known is not None and known.record.state in OWNED
+            if buried is not None and isinstance(exc, Conflict) and lives:
+                await self._letters.remove(buried)  # it lives
             if isinstance(exc, Conflict) or known is None or known.record != revoked:
                 return  # somebody else moved first, or nothing was written: the next judgement decides
             seq = known.seq
@@ -110,6 +119,35 @@ class Recoverer:
         )
         if revoked.state == "queued":
             await send_token(self._queue, revoked, seq)
+
+    async def _bury(self, poison: Record, task: str, result: TaskResult) -> int | None:
+        """Keep the task that kills its workers as a dead letter, before its result says so."""
+        if task == poison.session:
+            body, origin, accepted_ms, replay_of = await self._truth.payload(poison), "", 0, ""
+        else:
+            entry = await self._truth.next_entry(poison.tenant, poison.session, poison.position)
+            while entry is not None and entry.task != task:
+                entry = await self._truth.next_entry(poison.tenant, poison.session, entry.seq)
+            if entry is None:
+                return None
+            body, origin = entry.body, f"I{home(poison.session)}/{entry.seq}"
+            accepted_ms, replay_of = entry.accepted_ms, entry.replay_of
+        assert result.error is not None, "poison says why"
+        letter = DeadLetter(
+            tenant=poison.tenant,
+            session=poison.session,
+            task=task,
+            pool=poison.pool,
+            klass=poison.client_lane,
+            status="poison",
+            reason="deaths",
+            error=result.error,
+            attempts=poison.attempt,
+            origin=origin,
+            accepted_ms=accepted_ms or poison.accepted_ms,
+            replay_of=replay_of or (poison.replay_of if task == poison.session else ""),
+        )
+        return await self._letters.bury(letter, body or b"")
 
     def _apply(self, known: Known) -> None:
         self._world.on_record(

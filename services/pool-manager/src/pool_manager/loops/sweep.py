@@ -6,22 +6,22 @@ import asyncio
 import time
 from collections import Counter
 from functools import partial
+from typing import NamedTuple
 
-from pool_manager.core import ends
 from pool_manager.core.table import Row, key_of
 from pool_manager.core.tokens import Tokens, message_id
 from pool_manager.core.wakes import Wake, is_needed
 from pool_manager.core.world import World
 from pool_manager.loops.hands import Hands
+from pool_manager.loops.overdue import Overdue
 from pool_manager.loops.quota import QuotaKeeper
 from pool_manager.loops.wake import Waker
 from pool_manager.ports import Entry, Known, Queue, Truth
 from shared import logs
-from shared.errors import Conflict, ServiceError
+from shared.errors import ServiceError
 from shared.ids import SHARDS, home
 from shared.record import ENDED, Record
 from shared.subjects import CLIENT_CLASSES
-from shared.topology import INBOX_AGE_MAX_S
 
 log = logs.get(__name__)
 
@@ -31,26 +31,31 @@ PURGE_AT = 16
 """Entries of an owned session, done with or not, from which those that are done with are removed."""
 ASKS_READ_MAX = 32
 """Entries of one inbox that are read for the class that they ask for."""
-UNKNOWN_AFTER_S = 24 * 3600
-"""A session that has no record by then never gets one: plain messages this old are expired."""
 UNKNOWN_AGAIN_S = 60.0
-EXPIRE_BEFORE_S = 12 * 3600
-"""Inbox entries get the end `expired` so long before the stream's `max_age` would drop them in silence."""
+"""Between two looks at the inbox of a session without a record."""
+
+
+class Keepers(NamedTuple):
+    """Who else is shown what waits in inboxes."""
+
+    quotas: QuotaKeeper
+    overdue: Overdue
 
 
 class Sweeper:
     """Looks after sessions that nobody owns, each by the pool-manager whose turn it is."""
 
     def __init__(
-        self, world: World, truth: Truth, queue: Queue, waker: Waker, quotas: QuotaKeeper
+        self, world: World, truth: Truth, queue: Queue, waker: Waker, keepers: Keepers
     ) -> None:
         """Work on what `world` knows."""
+        self.every_s = INBOX_EVERY_S
         self.hands = Hands("sweep", count=8, pending_max=4096)
         self._world = world
         self._truth = truth
         self._queue = queue
         self._waker = waker
-        self._quotas = quotas
+        self._quotas, self._overdue = keepers
         self._tokens = Tokens()
         self._survey_at = 0.0
         self._unknown: dict[str, float] = {}
@@ -66,7 +71,7 @@ class Sweeper:
             try:
                 await self._sweep_tokens(now)
                 if now >= self._survey_at:
-                    self._survey_at = now + INBOX_EVERY_S
+                    self._survey_at = now + self.every_s
                     for shard in range(SHARDS):
                         if self._world.peers.is_first(f"inbox/{shard}", now):
                             await self._survey(shard, now)
@@ -119,6 +124,7 @@ class Sweeper:
         sessions = Counter((t, s) for t, s, _ in await self._truth.inbox_subjects(shard))
         self._quotas.counted(sessions)
         present = {key_of(*session) for session in sessions}
+        self._overdue.emptied(shard, present)
         for key in [key for key in self._unknown if key not in present]:
             if home(key.split(".", 1)[1]) == shard:
                 del self._unknown[key]
@@ -128,17 +134,25 @@ class Sweeper:
             if row is not None and row.record.state in ("running", "rescuing", "forking"):
                 if entries >= PURGE_AT:
                     self.hands.offer(f"purge:{key}", partial(self._purge, row))
+                if self._overdue.wants(key, entries, row.record.position):
+                    known = Known(row.record, row.seq)
+                    look = partial(self._overdue.look, tenant, session, known, entries)
+                    self.hands.offer(f"inbox:{key}", look)
             elif row is not None or now >= self._unknown.get(key, 0.0):
-                self.hands.offer(f"inbox:{key}", partial(self._see_to, tenant, session))
+                self.hands.offer(f"inbox:{key}", partial(self._see_to, tenant, session, entries))
 
     async def _purge(self, row: Row) -> None:
         record = row.record
         await self._truth.purge_inbox(record.tenant, record.session, record.position)
 
-    async def _see_to(self, tenant: str, session: str) -> None:
+    async def _see_to(self, tenant: str, session: str, entries: int) -> None:
         known = await self._truth.read(tenant, session)
         if known is None:
-            await self._see_to_unknown(tenant, session)
+            # Its first task may still wait in a lane, for a day.
+            self._unknown[key_of(tenant, session)] = time.monotonic() + min(
+                UNKNOWN_AGAIN_S, self.every_s * 6
+            )
+            await self._overdue.look(tenant, session, None, entries)
             return
         record = known.record
         self._world.on_record(record, known.seq, now=time.monotonic(), stored_ms=known.stored_ms)
@@ -148,13 +162,12 @@ class Sweeper:
         entry = await self._truth.next_entry(tenant, session, record.position)
         if entry is None:
             await self._truth.purge_inbox(tenant, session, record.position)
-        elif record.state == "idle":
+            return
+        if record.state == "idle":
             self._waker.offer(await self._asked(entry, record))
-        elif record.state in ("queued", "waiting"):
-            if is_needed(wake := await self._asked(entry, record), record):
-                self._waker.offer(wake)
-            limit_s = INBOX_AGE_MAX_S - EXPIRE_BEFORE_S
-            await self._end_old(known, entry, ends.EXPIRED, limit_s)
+        elif is_needed(wake := await self._asked(entry, record), record):
+            self._waker.offer(wake)
+        await self._overdue.look(tenant, session, known, entries)
 
     async def _asked(self, entry: Entry, record: Record) -> Wake:
         """Return the wake-up that the first entry without a result and those behind it are worth."""
@@ -169,36 +182,3 @@ class Sweeper:
             after = found
             asks.add(after.klass)
         return Wake(record.tenant, record.session, None, frozenset(asks))
-
-    async def _see_to_unknown(self, tenant: str, session: str) -> None:
-        """Leave the inbox of a session without a record alone: its first task may still wait in a lane, for a day."""
-        self._unknown[key_of(tenant, session)] = time.monotonic() + UNKNOWN_AGAIN_S
-        entry = await self._truth.next_entry(tenant, session, 0)
-        if entry is not None:
-            await self._end_old(None, entry, ends.UNKNOWN_SESSION, UNKNOWN_AFTER_S)
-
-    async def _end_old(
-        self, known: Known | None, entry: Entry | None, end: ends.End, limit_s: float
-    ) -> None:
-        """Give entries that are older than `limit_s` their end, the oldest first."""
-        now_ms = int(time.time() * 1000)
-        first, last = entry, 0
-        while entry is not None and entry.accepted_ms < now_ms - limit_s * 1000:
-            who = (entry.tenant, entry.session)
-            if known is None:
-                result = ends.result_without_record(*who, entry.task, end, now_ms=now_ms)
-            else:
-                result = ends.result(
-                    entry.task, known.record, end, now_ms=now_ms, accepted_ms=entry.accepted_ms
-                )
-            try:
-                await self._truth.put_result(result)
-                log.info(
-                    "task.ended", session_id=entry.session, task_id=entry.task, status=end.status
-                )
-            except Conflict:
-                pass  # it has a result
-            last = entry.seq
-            entry = await self._truth.next_entry(*who, last)
-        if known is None and last and first is not None:
-            await self._truth.purge_inbox(first.tenant, first.session, last)

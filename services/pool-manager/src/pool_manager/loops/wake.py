@@ -53,6 +53,12 @@ class Waker:
         if row is not None and self._wakes.noticed(row, now):
             self._wanted.set()
 
+    def ended(self, record: Record, now: float) -> None:
+        """A session has ended: what came in before it knew is refused at once. One-shots that ended well have nothing."""
+        if record.keep or record.state != "closed":
+            self._wakes.ended(Wake(record.tenant, record.session, None, frozenset({None}), now))
+            self._wanted.set()
+
     async def run(self) -> None:
         """Wake whatever is due, until cancelled."""
         while True:
@@ -118,6 +124,7 @@ class Waker:
                 ends.SESSION_ENDED,
                 now_ms=int(time.time() * 1000),
                 accepted_ms=entry.accepted_ms,
+                replay_of=entry.replay_of,
             )
             try:
                 await self._truth.put_result(refused)

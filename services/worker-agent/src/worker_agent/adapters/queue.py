@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from shared import headers, subjects
 from shared.bus import Bus, Message, Subscription
 from shared.bus import Delivery as BusDelivery
+from worker_agent.core.claims import Headers
 from worker_agent.core.lanes import Lane
 
 PULL_S = 0.15
@@ -25,14 +26,9 @@ class QueueDelivery:
         self.time_ms = delivery.time_ms
 
     @property
-    def token(self) -> str | None:
-        """Session that the message asks a worker for."""
-        return self._delivery.headers.get(headers.TOKEN)
-
-    @property
-    def message_id(self) -> str | None:
-        """The publisher's id."""
-        return self._delivery.headers.get(headers.MESSAGE_ID)
+    def headers(self) -> Headers:
+        """What the publisher said beside the body."""
+        return read_headers(self._delivery.headers)
 
     async def ack(self) -> None:
         """Take it off the queue."""
@@ -41,6 +37,16 @@ class QueueDelivery:
     async def give_back(self, delay_s: float) -> None:
         """Let another worker have it after `delay_s` seconds."""
         await self._delivery.nak(delay_s)
+
+
+def read_headers(fields: Mapping[str, str]) -> Headers:
+    """Return the headers of a message that matter to a worker."""
+    return Headers(
+        message_id=fields.get(headers.MESSAGE_ID),
+        token=fields.get(headers.TOKEN),
+        replay_of=fields.get(headers.REPLAY_OF),
+        klass=fields.get(headers.CLASS),
+    )
 
 
 class PoolLanes:

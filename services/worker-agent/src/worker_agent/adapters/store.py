@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from shared import headers, messages, subjects
+from shared import messages, subjects
 from shared.bus import Bus, Stored, Write
+from shared.errors import NotFound, Unavailable
 from shared.ids import home
+from shared.letters import DeadLetter, seal
 from shared.messages import TaskResult
 from shared.record import Record
+from worker_agent.adapters.queue import read_headers
 from worker_agent.ports import Entry
 
 ANSWER_S = 1.0
 """Longest wait for one answer; then the outcome is unknown and the record is read."""
+BURY_S = 5.0
+"""For one dead letter; whoever buries it tries again."""
 
 
 class SessionStore:
@@ -91,19 +96,24 @@ class SessionStore:
             seq=stored.seq,
             body=stored.data,
             accepted_ms=stored.time_ms,
-            message_id=stored.headers.get(headers.MESSAGE_ID),
-            klass=stored.headers.get(headers.CLASS),
+            headers=read_headers(stored.headers),
         )
 
-    async def bury(self, record: Record, task: str, body: bytes, reason: str) -> None:
-        """Keep a message that cannot become a task as a dead letter."""
-        await self._bus.publish_acked(
-            subjects.dead_letter(record.tenant, record.pool),
-            body,
-            message_id=f"dlq:{record.session}:{task}",
-            headers={headers.REASON: reason[:1000], headers.ORIGIN: f"{record.session}/{task}"},
-            deadline_s=5.0,
-        )
+    async def bury(self, letter: DeadLetter, body: bytes) -> None:
+        """Keep a message that cannot become a task as a dead letter; again for the same task, it is kept once."""
+        sealed = seal(letter, body)
+        try:
+            await self._bus.publish_acked(
+                subjects.dead_letter(letter.tenant, letter.pool),
+                sealed.body,
+                message_id=sealed.message_id,
+                headers=sealed.headers,
+                deadline_s=BURY_S,
+            )
+        except (
+            NotFound
+        ) as exc:  # so looks a stream that elects its leader; this one is always there
+            raise Unavailable(str(exc)) from exc
 
     async def _last(self, session: str, subject: str) -> Stored | None:
         return await self._bus.read_last(

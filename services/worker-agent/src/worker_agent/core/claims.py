@@ -7,11 +7,12 @@ from typing import Literal
 
 import msgspec
 
+from shared import headers as names
 from shared.errors import ErrorInfo, InvalidMessage
 from shared.ids import TaskId, parse_task_id, task_id_of_delivery
 from shared.quota import FULL_LASTS_S, FullTenants, TenantFull
 from shared.record import Hold, Origin, Record, is_mine
-from shared.subjects import parse_queue
+from shared.subjects import asked_class, parse_queue
 
 TRIES_MAX = 5
 """Claims of one token that may lose against other writers before it is dropped; the sweeper sends another."""
@@ -68,29 +69,89 @@ class Full:
         )
 
 
+class Headers(msgspec.Struct, frozen=True, kw_only=True):
+    """What a publisher said beside the body."""
+
+    message_id: str | None = None
+    token: str | None = None
+    replay_of: str | None = None
+    klass: str | None = None
+    """The class that a session's task says it asks for, whatever that may be; None: the session's own."""
+
+
 class Request(msgspec.Struct, frozen=True):
     """What a plain queue message asks for."""
 
     origin: Origin
     task: TaskId
-    bad_id: str | None
-    """The message's own id, where it cannot be used."""
+    problem: str | None
+    """What its headers break, by field and limit; such a message is never run."""
 
 
-def read_request(subject: str, message_id: str | None, *, stream_seq: int, time_ms: int) -> Request:
+def is_token(headers: Headers, body: bytes) -> bool:
+    """Return whether a queue message asks a worker for a session that exists. A token has no body.
+
+    One with a body is a client's task that used a header of ours: it was accepted, so it gets a result.
+    """
+    return headers.token is not None and not body
+
+
+def read_request(subject: str, headers: Headers, *, stream_seq: int, time_ms: int) -> Request:
     """Return the session that a plain message founds. Tenant, pool and class come from its subject, never its body.
 
-    A message without an id, or with one that cannot be a subject's token, gets the id of its delivery, which any
-    redelivery yields again.
+    A message without an id, or with one that cannot be a subject's token, gets the id of its delivery: any redelivery
+    yields it again, and the PubAck tells it to the publisher.
     """
-
     shard, tenant, pool, klass = parse_queue(subject)
-    bad: str | None = None
+    problem: str | None = None
     task = task_id_of_delivery(shard, stream_seq)
-    if message_id is not None:
+    if headers.message_id is not None:
         try:
-            task = parse_task_id(message_id)
-        except InvalidMessage:
-            bad = message_id[:80]
-    origin = Origin(session=task, tenant=tenant, pool=pool, lane=klass, accepted_ms=time_ms)
-    return Request(origin, task, bad)
+            task = parse_task_id(headers.message_id)
+        except InvalidMessage as exc:
+            problem = f"header {names.MESSAGE_ID}: {exc}"
+    replay_of, bad = read_replay_of(headers)
+    problem = problem or bad
+    if headers.token is not None:
+        problem = problem or f"header {names.TOKEN}: not for clients"
+    origin = Origin(
+        session=task,
+        tenant=tenant,
+        pool=pool,
+        lane=klass,
+        accepted_ms=time_ms,
+        replay_of=replay_of,
+    )
+    return Request(origin, task, problem)
+
+
+def read_replay_of(headers: Headers) -> tuple[str, str | None]:
+    """Return the task that this one is a replay of (empty: of none), and what is wrong with the header."""
+    if headers.replay_of is None:
+        return "", None
+    try:
+        return parse_task_id(headers.replay_of), None
+    except InvalidMessage as exc:
+        return "", f"header {names.REPLAY_OF}: {exc}"
+
+
+def entry_problem(session: str, task: str, headers: Headers) -> str | None:
+    """Return what an inbox entry's names break, by field and limit. Its task is the last token of its subject.
+
+    Within ten minutes a stream keeps one message of each `Nats-Msg-Id`, whoever sent it. So that short task ids of
+    different sessions do not meet there, `<session>:<task>` is as good an id as the task's own.
+    """
+    try:
+        parse_task_id(task)
+    except InvalidMessage as exc:
+        return f"subject: {exc}"
+    if headers.message_id not in (None, task, f"{session}:{task}"):
+        return (
+            f"header {names.MESSAGE_ID}: {task} (the subject's last token) or {session}:{task} expected, "
+            f"got {headers.message_id[:80]!r}"
+        )
+    try:
+        asked_class(headers.klass)
+    except InvalidMessage as exc:
+        return str(exc)
+    return read_replay_of(headers)[1]

@@ -9,6 +9,7 @@ import msgspec
 from shared import messages
 from shared.errors import ErrorInfo
 from shared.files import FileEntry, OutputFile
+from shared.letters import DeadLetter
 from shared.messages import Interpreter, Interruption, Reason, Status, TaskResult, Timing
 from shared.record import Record
 from shared.topology import RESULT_BYTES_MAX
@@ -113,13 +114,35 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     record: Record
     """As the owner last wrote or read it."""
     timing: Timing = Timing()
+    replay_of: str = ""
 
     @staticmethod
     def of(task: str, record: Record) -> Attempt:
         """Return the attempt of a task whose body was not read."""
         return Attempt(
-            task=task, kind="", record=record, timing=Timing(accepted_ms=record.accepted_ms)
+            task=task,
+            kind="",
+            record=record,
+            timing=Timing(accepted_ms=record.accepted_ms),
+            replay_of=record.replay_of,
         )
+
+
+def letter_of(record: Record, task: str, verdict: Verdict) -> DeadLetter:
+    """Return the dead letter of a task that ends by `verdict`."""
+    return DeadLetter(
+        tenant=record.tenant,
+        session=record.session,
+        task=task,
+        pool=record.pool,
+        klass=record.client_lane,
+        status=verdict.status,
+        reason=verdict.reason or "invalid",
+        error=verdict.error or _error("rejected", verdict.status),
+        attempts=max(record.attempt, 1),
+        accepted_ms=record.accepted_ms,
+        replay_of=record.replay_of if task == record.session else "",
+    )
 
 
 def result_of_run(attempt: Attempt, place: Place, end: RunEnd, book: OutputBook) -> TaskResult:
@@ -159,6 +182,7 @@ def result_without_run(attempt: Attempt, place: Place, verdict: Verdict) -> Task
         timing=attempt.timing,
         interruptions=_recovered(record.interruptions, attempt.timing.started_ms),
         workspace_lost=record.lost,
+        replay_of=attempt.replay_of,
     )
 
 

@@ -7,13 +7,24 @@ import time
 from collections.abc import Sequence
 from typing import Literal
 
+import msgspec
+
 from shared import logs, transitions
-from shared.errors import Conflict, LimitExceeded, OutcomeUnknown, ServiceError, Unavailable
+from shared.errors import (
+    Conflict,
+    ErrorInfo,
+    InvalidMessage,
+    LimitExceeded,
+    OutcomeUnknown,
+    ServiceError,
+    Unavailable,
+)
+from shared.ids import parse_task_id
 from shared.limits import DEADLINE_S_MAX
 from shared.record import EndState, Hold, Record, is_mine
-from shared.subjects import parse_queue
+from shared.subjects import parse_queue, queue_stream
 from worker_agent.core import claims
-from worker_agent.core.results import Attempt, Place, Verdict, result_without_run
+from worker_agent.core.results import Attempt, Place, Verdict, letter_of, result_without_run
 from worker_agent.loops.down_shards import DownShards
 from worker_agent.ports import Delivery, Held, Truth
 
@@ -40,22 +51,21 @@ class Claimer:
 
     async def claim(self, delivery: Delivery) -> Held | None:
         """Return the session won, or None: then the message was dropped or given back."""
-        token = delivery.token
+        headers = delivery.headers
         request = claims.read_request(
-            delivery.subject,
-            delivery.message_id,
-            stream_seq=delivery.stream_seq,
-            time_ms=delivery.time_ms,
+            delivery.subject, headers, stream_seq=delivery.stream_seq, time_ms=delivery.time_ms
         )
-        session = token or request.task
+        token = headers.token if claims.is_token(headers, delivery.data) else None
+        session = request.task if token is None else token
         outcome: Outcome = "give_back"
         if not self._down.is_down(session):
             try:
-                outcome = await (
-                    self._claim_queued(delivery.subject, token)
-                    if token is not None
-                    else self._create(delivery, request)
-                )
+                if token is not None:
+                    outcome = await self._claim_queued(delivery.subject, token)
+                elif request.problem is not None:
+                    outcome = await self._reject(delivery, request, request.problem)
+                else:
+                    outcome = await self._create(delivery, request)
             except (
                 Unavailable,
                 OutcomeUnknown,
@@ -83,7 +93,7 @@ class Claimer:
         """Create record and payload of a plain message, before anything of its body is read."""
         now_ms = _now_ms()
         if now_ms - request.origin.accepted_ms > DEADLINE_S_MAX * 1000:
-            return await self._end_unborn(request, Verdict("expired", "deadline"))
+            return await self._end_unborn(request, Verdict("expired", "deadline", TOO_OLD))
         if (why := self.full.why(request.origin.tenant, time.monotonic())) is not None:
             return await self._end_unborn(request, Verdict("rejected", "limit", why))
         record = transitions.create(
@@ -91,21 +101,23 @@ class Claimer:
         )
         try:
             seq = await self._truth.create(record, delivery.data)
-        except Conflict:
-            # A copy from another shard, a redelivery, or a cancel that came first.
-            return await self._decide(delivery, record, creating=False)
-        except OutcomeUnknown:
-            return await self._decide(delivery, record, creating=True)
-        return Held(record=record, seq=seq, payload=delivery.data)
+        except (Conflict, OutcomeUnknown):
+            # A copy from another shard, a redelivery, a cancel that came first; or an answer that was lost.
+            return await self._decide(delivery, record)
+        return Held(record=record, seq=seq, payload=delivery.data, origin=_origin(delivery))
 
-    async def _decide(self, delivery: Delivery, tried: Record, *, creating: bool) -> Outcome:
-        """Read who owns the session that this worker tried to create."""
+    async def _decide(self, delivery: Delivery, tried: Record) -> Outcome:
+        """Read who owns the session that this worker tried to create.
+
+        Where there is no record the message is given back, whatever the create was answered: it was accepted, and
+        nothing else holds it.
+        """
         found = await self._truth.read(tried.tenant, tried.session, tried.pool)
         record, seq = found if found is not None else (None, 0)
         hold = Hold(self._place.worker, tried.epoch)
-        step = claims.after_read(record, hold, creating=creating)
+        step = claims.after_read(record, hold, creating=True)
         if step == "won" and record is not None:
-            return Held(record=record, seq=seq, payload=delivery.data)
+            return Held(record=record, seq=seq, payload=delivery.data, origin=_origin(delivery))
         if step == "claim":
             return await self._claim_queued(delivery.subject, tried.session)
         return "give_back" if step == "give_back" else "drop"
@@ -116,6 +128,10 @@ class Claimer:
         Each reading also finds an unanswered write that landed, however late.
         """
         _, tenant, pool, _ = parse_queue(subject)
+        try:
+            parse_task_id(session)
+        except InvalidMessage:
+            return "drop"  # ours name ids; what a client forges is a hint, and this one names no session
         hold = Hold(self._place.worker, 0)
         for _ in range(claims.TRIES_MAX):
             found = await self._truth.read(tenant, session, pool)
@@ -138,19 +154,47 @@ class Claimer:
             return Held(record=found[0], seq=found[1])
         return "drop"
 
+    async def _reject(self, delivery: Delivery, request: claims.Request, problem: str) -> Outcome:
+        """Record a plain message whose headers are wrong; its body stays unread and becomes a dead letter.
+
+        The letter comes first and the ack last, so that a death in between loses neither.
+        """
+        verdict = Verdict("rejected", "invalid", InvalidMessage(problem).info())
+        record = _ended(request, verdict)
+        letter = letter_of(record, request.task, verdict)
+        await self._truth.bury(
+            msgspec.structs.replace(
+                letter, origin=_origin(delivery), message_id=delivery.headers.message_id or ""
+            ),
+            delivery.data,
+        )
+        return await self._end_unborn(request, verdict)
+
     async def _end_unborn(self, request: claims.Request, verdict: Verdict) -> Outcome:
         """Record the end of a plain message that nobody will run."""
-        state: EndState = "expired" if verdict.status == "expired" else "rejected"
-        record = transitions.ended_unborn(
-            request.origin, state=state, reason=verdict.reason or "", now_ms=_now_ms()
-        )
+        record = _ended(request, verdict)
         attempt = Attempt.of(request.task, record)
-        result = result_without_run(attempt, self._place, verdict)
         try:
-            await self._truth.commit(record, 0, result)
+            await self._truth.commit(record, 0, result_without_run(attempt, self._place, verdict))
+            log.info("session.ended_unborn", session_id=record.session, status=verdict.status)
         except Conflict:
             log.debug("claim.end_known", session_id=record.session)
         return "drop"
+
+
+TOO_OLD = ErrorInfo(code="deadline", message=f"older than {DEADLINE_S_MAX // 3600} h: never run")
+
+
+def _ended(request: claims.Request, verdict: Verdict) -> Record:
+    state: EndState = "rejected" if verdict.status == "rejected" else "expired"
+    return transitions.ended_unborn(
+        request.origin, state=state, reason=verdict.reason or "", now_ms=_now_ms()
+    )
+
+
+def _origin(delivery: Delivery) -> str:
+    shard, *_ = parse_queue(delivery.subject)
+    return f"{queue_stream(shard)}/{delivery.stream_seq}"
 
 
 def _now_ms() -> int:

@@ -9,10 +9,12 @@ from typing import TypeVar
 
 from shared import logs, transitions
 from shared.errors import Conflict, OutcomeUnknown, StaleEpoch, Unavailable
+from shared.ids import home
 from shared.record import Hold, Record, is_mine
 from shared.service import Stop
-from shared.subjects import CLIENT_CLASSES
+from shared.subjects import CLIENT_CLASSES, inbox_stream
 from worker_agent.core import lanes
+from worker_agent.core.claims import entry_problem, read_replay_of
 from worker_agent.loops.commit import Committer
 from worker_agent.loops.run_task import TaskRunner, Work
 from worker_agent.ports import Entry, Held, Truth
@@ -68,7 +70,13 @@ class SessionHolder:
                 payload = await self._payload(held.record)
             await self._runner.run(
                 held,
-                Work(task=held.record.session, body=payload, accepted_ms=held.record.accepted_ms),
+                Work(
+                    task=held.record.session,
+                    body=payload,
+                    accepted_ms=held.record.accepted_ms,
+                    replay_of=held.record.replay_of,
+                    origin=held.origin,
+                ),
             )
         if held.record.state == "running":
             await self._on_kept(held)
@@ -84,14 +92,7 @@ class SessionHolder:
                 # Cancelled, or its own late commit. Past it, what was counted against it is no longer the next one's.
                 held.record = transitions.skip(held.record, held.hold, position=seen)
                 continue
-            work = Work(
-                task=entry.task,
-                body=entry.body,
-                accepted_ms=entry.accepted_ms,
-                inbox_seq=entry.seq,
-                klass=entry.klass,
-            )
-            await self._runner.run(held, work)
+            await self._runner.run(held, _work_of(held.record, entry))
         if held.record.state == "running":
             await self._release(held, seen, stop)
 
@@ -155,14 +156,14 @@ class SessionHolder:
 
     async def _asked_lane(self, record: Record, entry: Entry) -> str:
         """Return the most urgent class that an entry and those behind it ask for."""
-        asked, lane = {entry.klass}, ""
+        asked, lane = {entry.headers.klass}, ""
         for _ in range(ASKS_READ_MAX):
             lane = lanes.lane_for(asked, record.client_lane)
             following = await self._truth.next_entry(record, entry.seq)
             if lane == CLIENT_CLASSES[0] or following is None:
                 break
             entry = following
-            asked.add(entry.klass)
+            asked.add(entry.headers.klass)
         return lane
 
     async def _take_back(self, back: Record, seq: int, hold: Hold) -> int:
@@ -198,3 +199,15 @@ class SessionHolder:
                     raise OutcomeUnknown(f"session {record.session}: no answer: {exc}") from exc
             log.info("truth.waited_for", session_id=record.session)
             await asyncio.sleep(RETRY_S)
+
+
+def _work_of(record: Record, entry: Entry) -> Work:
+    return Work(
+        task=entry.task,
+        body=entry.body,
+        accepted_ms=entry.accepted_ms,
+        inbox_seq=entry.seq,
+        problem=entry_problem(record.session, entry.task, entry.headers),
+        replay_of=read_replay_of(entry.headers)[0],
+        origin=f"{inbox_stream(home(record.session))}/{entry.seq}",
+    )

@@ -10,12 +10,17 @@ from typing import Literal
 import msgspec
 
 from shared import logs, transitions
-from shared.errors import ErrorInfo, InvalidMessage, LimitExceeded, ServiceError
+from shared.errors import (
+    ErrorInfo,
+    InvalidMessage,
+    LimitExceeded,
+    OutcomeUnknown,
+    Unavailable,
+)
 from shared.files import Transfer
 from shared.messages import Status, TaskResult, Timing
 from shared.pools import OnInterrupt
 from shared.record import Record
-from shared.subjects import asked_class
 from shared.task import Close, Task, decode_task, kind_of
 from worker_agent.core.interrupt import after_interruption, time_left_s
 from worker_agent.core.output import OutputBook
@@ -25,6 +30,7 @@ from worker_agent.core.results import (
     RunEnd,
     StopCause,
     Verdict,
+    letter_of,
     result_of_run,
     result_without_run,
     without_content,
@@ -36,6 +42,7 @@ log = logs.get(__name__)
 
 LOSS_GRACE_S = 0.5
 """Wait before a sandbox that ended by itself is blamed for it: what ended it may be about to end this process too."""
+BURY_AGAIN_S = 0.5
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,8 +53,11 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     accepted_ms: int
     inbox_seq: int | None = None
     """Stream sequence of its inbox entry; None for the session's first task."""
-    klass: str | None = None
-    """The class that its inbox entry says it asks for."""
+    problem: str | None = None
+    """What its names break, by field and limit: it is not run."""
+    replay_of: str = ""
+    origin: str = ""
+    """Stream and sequence that it came from, where they are known."""
 
 
 class Running(msgspec.Struct, kw_only=True):
@@ -170,18 +180,19 @@ class TaskRunner:
         """Return the task's result, and whether the session goes on after it."""
         record = held.record
         first = work.inbox_seq is None
+        attempt = Attempt(
+            task=work.task, kind="", record=record, timing=timing, replay_of=work.replay_of
+        )
         try:
-            asked_class(work.klass)
-            task = decode_task(work.body)
+            task = _read(work)
         except InvalidMessage as exc:
-            await self._bury(record, work, str(exc))
-            attempt = Attempt(task=work.task, kind="", record=record, timing=timing)
             verdict = Verdict("rejected", "invalid", exc.info())
+            await self._bury(record, work, verdict)
             return result_without_run(attempt, self._place, verdict), "close" if first else "keep"
         then: Literal["keep", "close"] = (
             "close" if isinstance(task, Close) or (first and not task.keep) else "keep"
         )
-        attempt = Attempt(task=work.task, kind=kind_of(task), record=record, timing=timing)
+        attempt = msgspec.structs.replace(attempt, kind=kind_of(task))
         verdict_or_run = self._decided(record, work, task)
         if isinstance(verdict_or_run, Verdict):
             return result_without_run(attempt, self._place, verdict_or_run), then
@@ -255,11 +266,38 @@ class TaskRunner:
                 record, task, "workspace_lost", workspace_lost=record.lost
             )
 
-    async def _bury(self, record: Record, work: Work, reason: str) -> None:
-        try:
-            await self._ports.truth.bury(record, work.task, work.body, reason)
-        except ServiceError as exc:
-            log.warning("dead_letter.failed", session_id=record.session, error=exc.code)
+    async def _bury(self, record: Record, work: Work, verdict: Verdict) -> None:
+        """Keep a task that cannot be read as a dead letter, before its result says so: never one without the other.
+
+        Raises:
+            OutcomeUnknown: the letters' stream did not answer for too long; the next owner tries again.
+        """
+        letter = msgspec.structs.replace(
+            letter_of(record, work.task, verdict),
+            origin=work.origin,
+            accepted_ms=work.accepted_ms,
+            replay_of=work.replay_of,
+        )
+        end_at = time.monotonic() + self._ports.committer.give_up_s
+        while True:
+            try:
+                return await self._ports.truth.bury(letter, work.body)
+            except (Unavailable, OutcomeUnknown, LimitExceeded) as exc:
+                log.warning("dead_letter.late", session_id=record.session, error=exc.code)
+                if time.monotonic() >= end_at:
+                    raise OutcomeUnknown(f"dead letter of {work.task}: {exc}") from exc
+            await asyncio.sleep(BURY_AGAIN_S)
+
+
+def _read(work: Work) -> Task:
+    """Read a task.
+
+    Raises:
+        InvalidMessage: names the field and its limit.
+    """
+    if work.problem is not None:
+        raise InvalidMessage(work.problem)
+    return decode_task(work.body)
 
 
 def _now_ms() -> int:

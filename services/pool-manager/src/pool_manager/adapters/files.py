@@ -1,0 +1,32 @@
+"""Files that a pool-manager reads once, at its start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from shared.errors import InvalidMessage
+from shared.identity import Signer
+from shared.pools import PoolSpec, parse_pools
+
+
+def read_pools(path: Path) -> tuple[PoolSpec, ...]:
+    """Read the pool declarations.
+
+    Raises:
+        InvalidMessage: names what is wrong.
+    """
+    return parse_pools(path.read_text())
+
+
+def read_signer(path: Path) -> Signer:
+    """Read the key that mints the workers' credentials.
+
+    Raises:
+        InvalidMessage: the file is damaged.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Signer)
+    except (msgspec.DecodeError, msgspec.ValidationError) as exc:
+        raise InvalidMessage(f"{path} holds no signer: {exc}") from exc
