@@ -13,6 +13,7 @@ from shared.errors import Conflict, LimitExceeded, OutcomeUnknown, ServiceError,
 from shared.messages import TaskResult
 from shared.record import Origin, Record
 from shared.service import Stop
+from worker_agent.core.claims import Headers
 from worker_agent.core.results import Place, RunEnd
 from worker_agent.loops import commit, hold_session, run_task
 from worker_agent.loops.commit import Committer
@@ -193,16 +194,16 @@ class TestCommit:
     async def test_a_class_that_there_is_not_is_refused_by_name(self) -> None:
         """A definite end for one task, and the next one runs."""
         truth, sandbox, stop = FakeTruth(), FakeSandbox(), Stop()
-        wrong = msgspec.structs.replace(entry(1), klass="recovery")
-        truth.inbox = [wrong, msgspec.structs.replace(entry(2), klass="batch")]
+        wrong = msgspec.structs.replace(entry(1), headers=Headers(klass="recovery"))
+        truth.inbox = [wrong, msgspec.structs.replace(entry(2), headers=Headers(klass="batch"))]
         sandbox.after_run = [lambda: None, lambda: stop.set("SIGTERM")]
         await hold(truth, sandbox, owned(truth, body(keep=True)), stop)
 
-        result = truth.results["task-1"]
+        result = truth.results["task-0001"]
         assert (result.status, result.reason) == ("rejected", "invalid")
         assert result.error is not None
         assert "Agent-Class" in result.error.message
-        assert sandbox.ran == [SESSION, "task-2"]
+        assert sandbox.ran == [SESSION, "task-0002"]
 
 
 class TestLeaving:
@@ -229,7 +230,9 @@ class TestLeaving:
         for inbox, lane in [([1], "batch"), ([1, 2], "interactive")]:
             truth, sandbox, stop = FakeTruth(), FakeSandbox(), Stop()
             truth.inbox = [
-                msgspec.structs.replace(entry(seq), klass="batch" if seq == 1 else None)
+                msgspec.structs.replace(
+                    entry(seq), headers=Headers(klass="batch" if seq == 1 else None)
+                )
                 for seq in inbox
             ]
             sandbox.after_run = [lambda stop=stop: stop.set("SIGTERM")]

@@ -197,7 +197,17 @@ NOT_PLACED: dict[str, str] = {
     "worker.beat.read": "without contact only: driven by a cut connection",
     "worker.beat.freeze": "without contact only: driven by a cut connection",
     "worker.beat.thaw": "without contact only: driven by a cut connection",
-    "pool_manager.sweep.put_result": "an inbox entry half a day before its time: the write is like wake.put_result",
+    "worker.claim.bury": "headers that are wrong: the write is like run_task.bury",
+    **{
+        f"pool_manager.overdue.{method}": "a deadline that passed where no worker looks: looked at again each second"
+        for method in ("end", "next_entry", "payload", "put_result", "read", "remove_entry", "bury")
+    },
+    "pool_manager.recover.bury": "the third death in a task: judged again until it is done",
+    "pool_manager.recover.remove": "a letter of a worker that lived after all: at worst it stays",
+    "pool_manager.recover.payload": "the third death in a task: judged again until it is done",
+    "pool_manager.answer.page": "a question of a client, who asks again",
+    "pool_manager.answer.find": "a question of a client, who asks again",
+    "pool_manager.answer.remove": "a client drops a letter, and asks again",
     **{
         f"pool_manager.quota.{method}": "a tenant beyond its bounds: looked at again at each survey"
         for method in ("full", "next_entry", "put_result", "read", "remove_entry")
