@@ -15,8 +15,9 @@ from shared.service import Stop
 from shared.subjects import CLIENT_CLASSES, inbox_stream
 from worker_agent.core import lanes
 from worker_agent.core.claims import entry_problem, read_replay_of
+from worker_agent.core.work import Work
 from worker_agent.loops.commit import Committer
-from worker_agent.loops.run_task import TaskRunner, Work
+from worker_agent.loops.run_task import TaskRunner
 from worker_agent.ports import Entry, Held, Truth
 
 log = logs.get(__name__)

@@ -21,7 +21,7 @@ from shared.files import Transfer
 from shared.messages import Status, TaskResult, Timing
 from shared.pools import OnInterrupt
 from shared.record import Record
-from shared.task import Close, Task, decode_task, kind_of
+from shared.task import Close, Task, kind_of
 from worker_agent.core.interrupt import after_interruption, time_left_s
 from worker_agent.core.output import OutputBook
 from worker_agent.core.results import (
@@ -35,6 +35,7 @@ from worker_agent.core.results import (
     result_without_run,
     without_content,
 )
+from worker_agent.core.work import Work, read_task
 from worker_agent.loops.commit import Committer
 from worker_agent.ports import Held, Objects, RunOrder, Sandbox, Truth, Voice
 
@@ -43,21 +44,6 @@ log = logs.get(__name__)
 LOSS_GRACE_S = 0.5
 """Wait before a sandbox that ended by itself is blamed for it: what ended it may be about to end this process too."""
 BURY_AGAIN_S = 0.5
-
-
-class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """A task as it came."""
-
-    task: str
-    body: bytes
-    accepted_ms: int
-    inbox_seq: int | None = None
-    """Stream sequence of its inbox entry; None for the session's first task."""
-    problem: str | None = None
-    """What its names break, by field and limit: it is not run."""
-    replay_of: str = ""
-    origin: str = ""
-    """Stream and sequence that it came from, where they are known."""
 
 
 class Running(msgspec.Struct, kw_only=True):
@@ -184,7 +170,7 @@ class TaskRunner:
             task=work.task, kind="", record=record, timing=timing, replay_of=work.replay_of
         )
         try:
-            task = _read(work)
+            task = read_task(work)
         except InvalidMessage as exc:
             verdict = Verdict("rejected", "invalid", exc.info())
             await self._bury(record, work, verdict)
@@ -287,17 +273,6 @@ class TaskRunner:
                 if time.monotonic() >= end_at:
                     raise OutcomeUnknown(f"dead letter of {work.task}: {exc}") from exc
             await asyncio.sleep(BURY_AGAIN_S)
-
-
-def _read(work: Work) -> Task:
-    """Read a task.
-
-    Raises:
-        InvalidMessage: names the field and its limit.
-    """
-    if work.problem is not None:
-        raise InvalidMessage(work.problem)
-    return decode_task(work.body)
 
 
 def _now_ms() -> int:
