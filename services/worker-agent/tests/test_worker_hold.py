@@ -153,9 +153,10 @@ def owned(truth: FakeTruth, payload: bytes) -> Held:
     return Held(record=record, seq=truth.put(record), payload=payload)
 
 
-def entry(number: int) -> Entry:
+def entry(number: int, klass: str | None = None) -> Entry:
     """Return an inbox entry."""
-    return Entry(task=f"task-{number:04d}", seq=number, body=body(keep=True), accepted_ms=10**14)
+    named = Entry(task=f"task-{number:04d}", seq=number, body=body(keep=True), accepted_ms=10**14)
+    return msgspec.structs.replace(named, headers=Headers(klass=klass))
 
 
 async def hold(
@@ -194,8 +195,7 @@ class TestCommit:
     async def test_a_class_that_there_is_not_is_refused_by_name(self) -> None:
         """A definite end for one task, and the next one runs."""
         truth, sandbox, stop = FakeTruth(), FakeSandbox(), Stop()
-        wrong = msgspec.structs.replace(entry(1), headers=Headers(klass="recovery"))
-        truth.inbox = [wrong, msgspec.structs.replace(entry(2), headers=Headers(klass="batch"))]
+        truth.inbox = [entry(1, "recovery"), entry(2, "batch")]
         sandbox.after_run = [lambda: None, lambda: stop.set("SIGTERM")]
         await hold(truth, sandbox, owned(truth, body(keep=True)), stop)
 
@@ -229,12 +229,7 @@ class TestLeaving:
         """The session's own class is `interactive`; the first of two asks for `batch`, the second for nothing."""
         for inbox, lane in [([1], "batch"), ([1, 2], "interactive")]:
             truth, sandbox, stop = FakeTruth(), FakeSandbox(), Stop()
-            truth.inbox = [
-                msgspec.structs.replace(
-                    entry(seq), headers=Headers(klass="batch" if seq == 1 else None)
-                )
-                for seq in inbox
-            ]
+            truth.inbox = [entry(seq, "batch" if seq == 1 else None) for seq in inbox]
             sandbox.after_run = [lambda stop=stop: stop.set("SIGTERM")]
             await hold(truth, sandbox, owned(truth, body(keep=True)), stop)
 
