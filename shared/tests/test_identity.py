@@ -7,11 +7,12 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import nkeys
 import pytest
 
 from shared import identity
-from shared.errors import InvalidMessage, NotFound
+from shared.errors import Forbidden, InvalidMessage, NotFound
 from shared.identity import keys, roles, tokens
 
 
@@ -22,6 +23,7 @@ def test_secrets_are_not_shown() -> None:
     for secret, shown in (
         (made.operator.seed, repr(made)),
         (made.account_signing.seed, repr(made.signer)),
+        (made.worker_signing.seed, repr(made.worker_signer)),
         (credential.seed, repr(credential)),
     ):
         assert secret not in shown
@@ -36,13 +38,13 @@ def test_a_users_token_is_signed_by_the_accounts_signing_key() -> None:
     assert claims["nats"]["issuer_account"] == made.account.public
     assert claims["sub"] == keys.key_of(credential.seed).public
     assert claims["exp"] - claims["iat"] == 60
-    assert identity.expires_at(credential) == claims["exp"]
+    assert identity.lifetime(credential) == (claims["iat"], claims["exp"])
 
 
 def test_a_token_without_an_end_has_none() -> None:
     """Embedded clusters hand such to their own user."""
     credential = identity.make_identity().signer.mint("admin", roles.admin())
-    assert identity.expires_at(credential) is None
+    assert identity.lifetime(credential) is None
 
 
 def test_a_nonce_is_signed_with_the_users_key() -> None:
@@ -54,8 +56,10 @@ def test_a_nonce_is_signed_with_the_users_key() -> None:
 
 def test_the_inbox_is_read_from_the_credential() -> None:
     """So that nobody needs to be told twice."""
-    signer = identity.make_identity().signer
+    made = identity.make_identity()
+    signer = made.signer
     assert identity.inbox_prefix(signer.mint("w7", roles.worker("default", "w7"))) == "_INBOX_w7"
+    assert identity.inbox_prefix(made.worker_signer.mint("p", "w7", valid_s=9)) == "_INBOX_w7"
     assert identity.inbox_prefix(signer.mint("admin", roles.admin())) == "_INBOX"
 
 
@@ -84,6 +88,42 @@ def test_an_identity_is_made_once(tmp_path: Path) -> None:
     """And then found again."""
     path = tmp_path / "identity.json"
     assert identity.load_identity(path) == identity.load_identity(path)
+
+
+def test_an_older_identity_gets_the_keys_that_it_lacks(tmp_path: Path) -> None:
+    """Once; all that it had stays."""
+    path = tmp_path / "identity.json"
+    whole = msgspec.to_builtins(identity.make_identity())
+    del whole["worker_signing"]
+    path.write_bytes(msgspec.json.encode(whole))
+
+    first = identity.load_identity(path)
+
+    assert whole.items() <= msgspec.to_builtins(first).items()
+    assert identity.load_identity(path) == first
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_worker_is_renewed_under_its_own_key_only() -> None:
+    """For whoever can show a token of this signer, with that pool and name; its end does not matter."""
+    signer, other = (identity.make_identity().worker_signer for _ in range(2))
+    ended = signer.mint("default", "w1", valid_s=-5)
+    renewed = tokens.read_claims(signer.renew(ended.jwt, "default", "w1", valid_s=60))
+    assert renewed["sub"] == tokens.read_claims(ended.jwt)["sub"]
+    assert renewed["exp"] > tokens.read_claims(ended.jwt)["exp"]
+    head, _, signature = ended.jwt.rpartition(".")
+    for token, pool, name in (
+        (ended.jwt, "default", "w2"),
+        (ended.jwt, "other", "w1"),
+        (other.mint("default", "w1", valid_s=60).jwt, "default", "w1"),
+        (f"{head}x.{signature}", "default", "w1"),
+        (f"{head}.{signature[:-8]}", "default", "w1"),
+        (f"{head}.", "default", "w1"),
+        ("", "default", "w1"),
+        ("a.b.c", "default", "w1"),
+    ):
+        with pytest.raises(Forbidden):
+            signer.renew(token, pool, name, valid_s=60)
 
 
 @pytest.mark.parametrize("text", ["", "a.b", "a.b.c", "a.e30.c"])

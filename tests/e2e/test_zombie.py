@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from agent_sandbox import Client
@@ -20,7 +19,7 @@ from agent_sandbox.embedded.procs import ProcessId
 from agent_sandbox.embedded.table import read_table
 from shared import messages, subjects
 from shared.bus import Bus, BusOptions, Message
-from shared.identity import Signer, roles
+from shared.identity import load_identity, roles
 from shared.ids import home
 from shared.messages import TaskResult
 from shared.record import Record
@@ -43,7 +42,7 @@ print(open("effect.txt").read())
 @pytest.fixture
 async def truth(embedded: Folder, client: Client) -> AsyncIterator[Bus]:
     """A connection that may read every stream."""
-    signer = msgspec.json.decode(embedded.signer_file.read_bytes(), type=Signer)
+    signer = load_identity(embedded.servers / "identity.json").signer
     bus = await Bus.connect(
         BusOptions(
             servers=client.bus.options.servers,

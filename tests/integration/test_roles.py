@@ -3,42 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from uuid import uuid4
 
-import pytest
-
 from shared import subjects
-from shared.bus import Bus, Message, Write
+from shared.bus import Bus, Message
 from shared.cluster import Cluster
-from shared.errors import Forbidden, Unavailable
 from shared.identity import roles
 from shared.ids import home
+from shared.testing.asking import ask, forbidden
 from shared.testing.names import unique
 from shared.testing.plugin import Connect
-from shared.testing.wait import until
-
-
-async def forbidden(*calls: Awaitable[object]) -> None:
-    """Check that the servers refuse each call."""
-    for call in calls:
-        with pytest.raises(Forbidden):
-            await call
-
-
-async def ask(bus: Bus, subject: str, data: bytes = b"") -> Message:
-    """Request until somebody listens: the news of a subscription takes a moment to reach the other servers."""
-    answers: list[Message] = []
-
-    async def is_answered() -> bool:
-        try:
-            answers.append(await bus.request(subject, data, timeout_s=5))
-        except Unavailable:
-            return False
-        return True
-
-    await until(is_answered)
-    return answers[0]
 
 
 async def test_a_reply_subject_cannot_reach_a_stream(
@@ -119,13 +93,13 @@ async def test_a_client_of_some_pools_reaches_no_other(
 
 
 async def test_a_client_hears_events_and_results_of_its_tenant(
-    connect_client: Connect, connect: Connect
+    connect_client: Connect, connect_worker: Connect
 ) -> None:
     """Live output, and results at the moment they are stored."""
     tenant = unique("t")
     session = uuid4().hex
     client = await connect_client(tenant)
-    worker = await connect(roles.worker("default", "w1"), name="w1")
+    worker = await connect_worker("default", "w1")
     heard: asyncio.Queue[bytes] = asyncio.Queue()
     await client.subscribe(subjects.output(tenant, session), lambda m: heard.put_nowait(m.data))
     await client.subscribe(subjects.done(tenant, session), lambda m: heard.put_nowait(m.data))
@@ -158,55 +132,6 @@ async def test_a_client_cannot_set_schedules_lifetimes_or_batches(
             headers={**headers, "Nats-Msg-Id": uuid4().hex},
         )
         assert b'"error"' in answer.data, headers
-
-
-async def test_a_worker_reaches_its_pool_and_no_other(connect: Connect) -> None:
-    """Its own lanes, records and heartbeat; no management of streams."""
-    worker = await connect(roles.worker("default", "w1"), name="w1")
-    session = uuid4().hex
-    assert await worker.pull("Q1", "default-recovery", expires_s=0.01) is None
-    await worker.batch(
-        [
-            Write(subjects.payload("default", "t", session), b"", 0),
-            Write(subjects.record("default", "t", session), b"", 0),
-        ]
-    )
-    await worker.publish(subjects.heartbeat("default", "w1"), b"")
-    await worker.publish(subjects.bell("default", "batch", 0), b"")
-    assert await worker.read_next("I0", "in.0.*.*.*", after_seq=2**50) is None
-    assert worker.refusals == ()
-    await forbidden(
-        worker.pull("Q0", "other-batch"),
-        worker.compare_and_set(subjects.record("other", "t", session), b"", expected_seq=0),
-        worker.compare_and_set("slot.0.default.a", b"", expected_seq=0),
-        worker.publish_acked("q.0.t.default.batch", b"", message_id=uuid4().hex),
-        worker.publish_acked("in.0.t.a.b", b"", message_id=uuid4().hex),
-        worker.read_last("Q0", "q.0.*.*.*"),
-        worker.js_api("STREAM.INFO.0"),
-        worker.js_api("STREAM.PURGE.I0", {}),
-        worker.js_api("STREAM.DELETE.0"),
-        worker.js_api("CONSUMER.CREATE.Q0.mine", {}),
-        worker.js_api("CONSUMER.DELETE.Q0.default-batch"),
-        worker.request("node.n.create", timeout_s=2),
-        worker.request(subjects.heartbeat("default", "w2"), timeout_s=2),
-        worker.subscribe("hb.>", lambda _message: None),
-        worker.subscribe("ctl.w2", lambda _message: None),
-        worker.subscribe(subjects.bells("other"), lambda _message: None),
-        worker.subscribe("rec.>", lambda _message: None),
-    )
-
-
-async def test_a_worker_answers_a_request_to_it(connect: Connect) -> None:
-    """Though the asker's inbox is not among its subjects."""
-    worker = await connect(roles.worker("default", "w1"), name="w1")
-    manager = await connect(roles.pool_manager("m1"), name="m1")
-
-    async def answer(message: Message) -> None:
-        await worker.publish(message.reply, b"done")
-
-    await worker.subscribe(subjects.control("w1"), answer)
-    assert (await ask(manager, subjects.control("w1"))).data == b"done"
-    assert worker.refusals == ()
 
 
 async def test_a_pool_manager_serves_clients_and_nodes(
@@ -243,7 +168,7 @@ async def test_a_pool_manager_serves_clients_and_nodes(
 
 
 async def test_disconnects_are_heard_in_the_servers_own_account(
-    connect: Connect, provisioned_cluster: Cluster
+    connect: Connect, connect_worker: Connect, provisioned_cluster: Cluster
 ) -> None:
     """By name, soon after they happen."""
     watcher = await connect(
@@ -257,7 +182,7 @@ async def test_disconnects_are_heard_in_the_servers_own_account(
         f"$SYS.ACCOUNT.{account}.DISCONNECT", lambda m: heard.put_nowait(m.data)
     )
     name = unique("leaver")
-    leaver = await connect(roles.worker("default", name), name=name)
+    leaver = await connect_worker("default", name)
     await leaver.close()
     async with asyncio.timeout(5):
         while f'"{name}"'.encode() not in await heard.get():

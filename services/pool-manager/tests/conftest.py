@@ -62,7 +62,7 @@ def write_settings(folder: Path, cluster: Cluster, name: str, **changes: Any) ->
     )
     (folder / "pools.toml").write_text(text)
     identity = cluster.identity
-    write_secret(folder / "signer.json", msgspec.json.encode(identity.signer).decode())
+    write_secret(folder / "signer.json", msgspec.json.encode(identity.worker_signer).decode())
 
     def credential(user: str, made: Credential) -> str:
         write_credential(folder / f"{user}.creds", made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import msgspec
 import pytest
 
 from shared import subjects, transitions
-from shared.identity import make_key
-from shared.messages import Credential, PodSpec
+from shared.errors import Unavailable
+from shared.identity import lifetime, make_identity
+from shared.messages import PodSpec
 from shared.pools import PodLimits
 from shared.record import Origin
 from shared.service import Stop
@@ -46,6 +48,10 @@ class FakeBus:
         if subject == subjects.heartbeat("p", "p-0-1"):
             self.beats.put_nowait(msgspec.json.decode(data))
 
+    async def request(self, subject: str, data: bytes, *, timeout_s: float) -> None:
+        """Have nobody who answers."""
+        raise Unavailable("nobody listens")
+
     def watch_contact(self, _interval_s: float) -> asyncio.Semaphore:
         """Watch nothing, as any context manager does."""
         return asyncio.Semaphore()
@@ -77,7 +83,7 @@ def pod(tmp_path: Path) -> Pod:
         node="n",
         isolation="process",
         limits=PodLimits(),
-        credential=Credential(jwt="a.b.c", seed=make_key("user").seed),
+        credential=make_identity().worker_signer.mint("p", "p-0-1", valid_s=3600),
         servers=(),
         settings={"WORKER_BEAT_WARM_S": "60"},
     )
@@ -98,6 +104,26 @@ async def test_a_warm_worker_that_lost_its_sandbox_leaves(pod: Pod) -> None:
         await worker(pod, FakeBus(), sandbox).serve(stop)
 
     assert stop.reason == "sandbox_lost"
+
+
+def ending_soon(pod: Pod) -> Pod:
+    """Return the pod with a credential that ends in two seconds."""
+    credential = make_identity().worker_signer.mint("p", "p-0-1", valid_s=2.9)
+    return msgspec.structs.replace(
+        pod, spec=msgspec.structs.replace(pod.spec, credential=credential)
+    )
+
+
+async def test_a_warm_worker_that_nobody_renews_leaves_in_time(pod: Pod) -> None:
+    """Without a credential it could take no work, and would hold its slot."""
+    pod, stop = ending_soon(pod), Stop()
+    life = lifetime(pod.spec.credential)
+    assert life is not None
+    async with asyncio.timeout(8):
+        await worker(pod, FakeBus(), FakeSandbox()).serve(stop)
+
+    assert stop.reason == "credential_ends"
+    assert time.time() < life[1]
 
 
 async def test_a_session_is_named_as_soon_as_it_is_owned(

@@ -23,8 +23,7 @@ def is_more_urgent(klass: str, than: str) -> bool:
 def most_urgent(first: str, *others: str) -> str:
     """Return the most urgent of some classes."""
     for other in others:
-        if is_more_urgent(other, first):
-            first = other
+        first = other if is_more_urgent(other, first) else first
     return first
 
 
@@ -266,6 +265,11 @@ def node_create(node: str) -> str:
 def node_delete(node: str) -> str:
     """Request to a node: end this pod."""
     return f"node.{node}.delete"
+
+
+def renew(pool: str = "*", worker: str = "*") -> str:
+    """Request by a worker to the pool-managers: its credential ends soon. Only that worker may publish here."""
+    return f"renew.{pool}.{worker}"
 
 
 def control(worker: str) -> str:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
+from uuid import uuid4
 
 import nats
 
-from shared import identity
-from shared.bus import Bus, BusOptions
+from shared import identity, subjects
+from shared.bus import Bus, BusOptions, Message
+from shared.bus.renewal import follow_file
 from shared.cluster import Cluster
 from shared.identity import roles
 from shared.testing.names import unique
+from shared.testing.wait import until
 
 
 async def test_a_credential_is_renewed_before_it_ends(provisioned_cluster: Cluster) -> None:
-    """One reconnect; subscriptions stay; the old credential's end changes nothing."""
+    """On the same connection; subscriptions stay; the old credential's end changes nothing."""
     signer = provisioned_cluster.identity.signer
     old = signer.mint("short", roles.admin(), expires_s=2)
     bus = await Bus.connect(
@@ -24,14 +28,81 @@ async def test_a_credential_is_renewed_before_it_ends(provisioned_cluster: Clust
     subject = unique("renew")
     heard: asyncio.Queue[bytes] = asyncio.Queue()
     await bus.subscribe(subject, lambda message: heard.put_nowait(message.data))
-    await bus.use_credential(signer.mint("short", roles.admin(), expires_s=60))
     lost = asyncio.Event()
     bus.on_lost = lost.set
+    await bus.use_credential(signer.mint("short", roles.admin(), expires_s=60))
     await asyncio.sleep(2.5)  # past the end of the first one: the thing under test is time itself
     assert not lost.is_set()
     await bus.publish(subject, b"still here")
     async with asyncio.timeout(5):
         assert await heard.get() == b"still here"
+    await bus.close()
+
+
+async def test_what_is_under_way_survives_a_renewal(provisioned_cluster: Cluster) -> None:
+    """A pull that waits, a request without an answer yet, what was just published: nothing is lost or asked again."""
+    signer = provisioned_cluster.identity.signer
+    bus, other = [
+        await Bus.connect(
+            BusOptions(
+                servers=provisioned_cluster.urls,
+                name=name,
+                credential=signer.mint(name, roles.admin()),
+            )
+        )
+        for name in ("renewed", "other")
+    ]
+    subject, tenant = unique("renew"), unique("t")
+    asked: asyncio.Queue[Message] = asyncio.Queue()
+    heard: list[int] = []
+    await other.subscribe(f"{subject}.ask", asked.put_nowait)
+    await other.subscribe(f"{subject}.said", lambda message: heard.append(int(message.data)))
+
+    pull = asyncio.create_task(bus.pull("Q0", "default-recovery", expires_s=5))
+    ask = asyncio.create_task(bus.request(f"{subject}.ask", timeout_s=5))
+    question = await asked.get()
+    for number in range(50):
+        await bus.publish(f"{subject}.said", str(number).encode())
+        if number % 10 == 0:
+            await bus.use_credential(signer.mint("renewed", roles.admin(), expires_s=60))
+    lane = subjects.queue(0, tenant, "default", "recovery")
+    await other.publish_acked(lane, b"task", message_id=uuid4().hex)
+    await other.publish(question.reply, b"answer")
+
+    delivery = await pull
+    assert delivery is not None
+    assert delivery.subject == lane
+    await delivery.ack()
+    assert (await ask).data == b"answer"
+    await until(lambda: heard == list(range(50)))
+    await bus.close()
+    await other.close()
+
+
+async def test_a_refused_renewal_is_mended_by_the_next(provisioned_cluster: Cluster) -> None:
+    """The servers end the connection; under a good credential there is one again, and all is heard."""
+    signer = provisioned_cluster.identity.signer
+    bus = await Bus.connect(
+        BusOptions(
+            servers=provisioned_cluster.urls, name="r", credential=signer.mint("r", roles.admin())
+        )
+    )
+    subject = unique("renew")
+    heard: asyncio.Queue[bytes] = asyncio.Queue()
+    await bus.subscribe(subject, lambda message: heard.put_nowait(message.data))
+    lost = asyncio.Event()
+    bus.on_lost = lost.set
+    stranger = identity.make_identity().signer.mint("r", roles.admin())
+    failing = asyncio.create_task(bus.use_credential(stranger))
+    async with asyncio.timeout(5):
+        await lost.wait()
+
+    await bus.use_credential(signer.mint("r", roles.admin()))
+
+    await failing
+    await bus.publish(subject, b"back")
+    async with asyncio.timeout(5):
+        assert await heard.get() == b"back"
     await bus.close()
 
 
@@ -52,6 +123,38 @@ async def test_an_expired_credential_does_not_close_for_good(provisioned_cluster
     async with asyncio.timeout(10):
         await restored.wait()
     await bus.js_api("INFO")
+    await bus.close()
+
+
+async def test_a_service_goes_on_under_what_its_file_holds(
+    provisioned_cluster: Cluster, tmp_path: Path
+) -> None:
+    """Written anew in time, the connection outlives every credential that it was made under."""
+    signer = provisioned_cluster.identity.signer
+    path = tmp_path / "service.creds"
+
+    def write() -> int:
+        minted = signer.mint("service", roles.admin(), expires_s=3)
+        identity.write_credential(path, minted)
+        return int(identity.read_claims(minted.jwt)["exp"])
+
+    ends = [write()]
+    bus = await Bus.connect(
+        BusOptions(
+            servers=provisioned_cluster.urls,
+            name="service",
+            credential=lambda: identity.read_credential(path),
+        )
+    )
+    lost = asyncio.Event()
+    bus.on_lost = lost.set
+    following = asyncio.create_task(follow_file(bus, path))
+    while time.time() < ends[0] + 2:  # the thing under test is time itself
+        await asyncio.sleep(1)
+        ends.append(write())
+    assert not lost.is_set()
+    await bus.js_api("INFO")
+    following.cancel()
     await bus.close()
 
 

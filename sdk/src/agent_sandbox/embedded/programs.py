@@ -6,17 +6,31 @@ import hashlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
 from agent_sandbox import places
 from agent_sandbox.embedded.child import Service
 from agent_sandbox.embedded.folder import MARK_VARIABLE, ClusterFile, Folder
-from shared.identity import Identity, Permissions, Signer, roles, write_credential, write_secret
+from shared.errors import InvalidMessage, NotFound
+from shared.identity import (
+    Identity,
+    Permissions,
+    Signer,
+    lifetime,
+    read_credential,
+    roles,
+    write_credential,
+    write_secret,
+)
 from shared.pools import PoolSpec
 
 MANAGERS = 2
+VALID_S = 24 * 3600.0
+"""Life of the services' credentials, and of that for `status`. The supervisor writes them anew at half of it."""
 NODE_DRAIN_S = 8.0
 """A node's time to let its workers hand over. `down` ends the whole cluster, so nobody else could take their work."""
 KEPT_VARIABLES = (
@@ -54,15 +68,16 @@ def write_credentials(
         folder: where to write.
         identity: the cluster's keys.
         cluster: which nodes there are.
-        anew: make all anew, as at each start: a newer version may give other permissions. Else only what is missing.
+        anew: make all anew, as at each start: a newer version may give other permissions. Else only what is missing,
+            and what has lived half its life.
     """
 
     def give(name: str, signer: Signer, permissions: Permissions) -> None:
         path = folder.credential(name)
-        if anew or not path.exists():
-            write_credential(path, signer.mint(name, permissions))
+        if anew or _is_due(path):
+            write_credential(path, signer.mint(name, permissions, expires_s=VALID_S))
 
-    write_secret(folder.signer_file, msgspec.json.encode(identity.signer).decode())
+    write_secret(folder.signer_file, msgspec.json.encode(identity.worker_signer).decode())
     for name in manager_names():
         give(name, identity.signer, roles.pool_manager(name))
         watcher = f"{name}-system"
@@ -70,7 +85,21 @@ def write_credentials(
     for name in node_names(cluster):
         give(name, identity.signer, roles.local_node(name))
     give("status", identity.signer, status_role())
-    give("client", identity.client_signer, roles.publisher(places.TENANT))
+    client = folder.credential("client")
+    if anew or not client.exists():
+        # It goes to programs of the user's, which need not know that there is a newer one.
+        write_credential(
+            client, identity.client_signer.mint("client", roles.publisher(places.TENANT))
+        )
+
+
+def _is_due(path: Path) -> bool:
+    """Return whether a credential file is missing, or has lived half its life."""
+    try:
+        life = lifetime(read_credential(path))
+    except (NotFound, InvalidMessage, ValueError):
+        return True
+    return life is None or time.time() > sum(life) / 2
 
 
 def status_role() -> Permissions:

@@ -21,7 +21,7 @@ from agent_sandbox.embedded.bring_up import (
 )
 from agent_sandbox.embedded.child import Child, Program, Server, Service, trim_log
 from agent_sandbox.embedded.doctor import Doctor, Hand, Patient
-from agent_sandbox.embedded.folder import Folder
+from agent_sandbox.embedded.folder import ClusterFile, Folder
 from agent_sandbox.embedded.procs import identify
 from agent_sandbox.embedded.table import Phase, Table, boot_id, write_table
 from agent_sandbox.embedded.wishes import digest
@@ -105,6 +105,7 @@ class Supervisor:
             for child in self._children.values():
                 if isinstance(child.program, Service):
                     trim_log(child.program.log_file)
+            self._renew_credentials(self._cluster, self._folder.read())
             return
         try:
             self._wished.clear()
@@ -145,6 +146,13 @@ class Supervisor:
             spreading.cancel()
         self._say(phase="ready", detail="", applied=wished)
         log.info("cluster.ready", pools=[pool.name for pool in pools], nodes=wishes.nodes)
+
+    def _renew_credentials(self, cluster: Cluster, wishes: ClusterFile) -> None:
+        """Write the services' credentials anew in time; they read them before the former ones end."""
+        try:
+            programs.write_credentials(self._folder, cluster.identity, wishes, anew=False)
+        except OSError as exc:  # a full disk: tried again long before anything ends
+            log.error("credentials.not_renewed", error=str(exc))  # noqa: TRY400 - the reason says all
 
     def _doctor(self) -> Doctor:
         assert self._cluster is not None

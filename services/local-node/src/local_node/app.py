@@ -18,6 +18,7 @@ from local_node.loops.hold_pods import HoldSettings, Pods
 from local_node.settings import NodeSettings
 from shared import logs, subjects
 from shared.bus import Bus, BusOptions, Handler, Message
+from shared.bus.renewal import follow_file
 from shared.errors import InvariantBroken, ServiceError
 from shared.identity.files import read_credential
 from shared.messages import Answer, DeletePod, PodSpec, decode, encode
@@ -55,6 +56,9 @@ async def run(settings: NodeSettings, stop: Stop) -> None:
                 ),
                 tasks.create_task(clear_away(pods, machine.files.empty_trash)),
             ]
+            if settings.credential_file:
+                path = Path(settings.credential_file)
+                aside.append(tasks.create_task(follow_file(bus, path)))
             ready.set()
             log.info("node.ready", node=settings.name, isolation=available)
             await stop.wait()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pool_manager.adapters.connection import connection
 from pool_manager.adapters.files import read_pools, read_signer
 from pool_manager.adapters.leaders import StreamLeaders
 from pool_manager.adapters.letters import StreamLetters
@@ -32,6 +33,7 @@ from pool_manager.loops.overdue import Overdue
 from pool_manager.loops.quota import QuotaKeeper
 from pool_manager.loops.recover import Recoverer
 from pool_manager.loops.refill import Refiller
+from pool_manager.loops.renew import Renewer
 from pool_manager.loops.ring import Ringer
 from pool_manager.loops.shards import ShardWatch
 from pool_manager.loops.sweep import Keepers, Sweeper
@@ -39,16 +41,15 @@ from pool_manager.loops.wake import Waker
 from pool_manager.ports import Voice
 from pool_manager.settings import PoolSettings
 from shared import logs, subjects
-from shared.bus import Bus, BusOptions, Subscription
-from shared.errors import ServiceError, Unavailable
+from shared.bus import Bus, Subscription
+from shared.errors import ServiceError
 from shared.failpoints import Failpoints
-from shared.identity import Signer, read_credential
+from shared.identity import WorkerSigner
 from shared.pools import PoolSpec
 from shared.service import Ready, Stop
 
 log = logs.get(__name__)
 
-CONNECT_ONCE_S = 2.0
 FINISH_S = 2.0
 """For what is under way when the service leaves."""
 
@@ -57,7 +58,7 @@ class Manager:
     """One pool-manager."""
 
     def __init__(
-        self, settings: PoolSettings, pools: tuple[PoolSpec, ...], signer: Signer, bus: Bus
+        self, settings: PoolSettings, pools: tuple[PoolSpec, ...], signer: WorkerSigner, bus: Bus
     ) -> None:
         """Join adapters and loops."""
         bounds = Bounds(
@@ -106,6 +107,7 @@ class Manager:
         workers = at("cancel", BusWorkers(bus))
         self._canceller = Canceller(self.world, at("cancel", truth), workers, at("cancel", voice))
         self._answerer = Answerer(self.world, at("answer", truth), letters, at("answer", voice))
+        self._renewer = Renewer(self.world, mint, voice)
         self._balancer = Balancer(self.world, StreamLeaders(bus, pools))
         self._shards = ShardWatch(truth, voice)
         self._learner = Learner(self.world, at("learn", truth), at("learn", slots))
@@ -181,6 +183,7 @@ class Manager:
         return [
             await self._bus.subscribe("cancel.*.*.*", self._canceller.heard, queue=group),
             await self._bus.subscribe("ask.*.*", self._answerer.heard, queue=group),
+            await self._bus.subscribe(subjects.renew(), self._renewer.heard, queue=group),
         ]
 
     async def _learn(self, stop: Stop) -> None:
@@ -245,44 +248,13 @@ async def run(settings: PoolSettings, stop: Stop) -> None:
     pools = read_pools(Path(settings.pools_file))
     signer = read_signer(Path(settings.signer_file))
     log.info("manager.connecting", servers=len(settings.nats_servers))
-    own = _options(settings, settings.name, settings.credential_file)
-    async with _connection(own, settings.connect_s, stop) as bus:
+    async with connection(settings, settings.name, settings.credential_file, stop) as bus:
         manager = Manager(settings, pools, signer, bus)
         ready = Ready(settings.ready_file)
         if settings.system_credential_file is None:
             await manager.run(stop, ready)
             return
-        watcher = _options(settings, f"{settings.name}-system", settings.system_credential_file)
-        async with _connection(watcher, settings.connect_s, stop) as servers:
+        watcher = f"{settings.name}-system"
+        async with connection(settings, watcher, settings.system_credential_file, stop) as servers:
             await manager.hear_servers(servers)
             await manager.run(stop, ready)
-
-
-def _options(settings: PoolSettings, name: str, credential: str) -> BusOptions:
-    return BusOptions(
-        servers=settings.nats_servers, name=name, credential=read_credential(Path(credential))
-    )
-
-
-@asynccontextmanager
-async def _connection(options: BusOptions, within_s: float, stop: Stop) -> AsyncIterator[Bus]:
-    """Connect, however long the servers take to come up within `within_s`, unless the service is to leave.
-
-    Raises:
-        Unavailable: no server took the connection.
-    """
-    bus = await _connect(options, within_s, stop)
-    try:
-        yield bus
-    finally:
-        await bus.close()
-
-
-async def _connect(options: BusOptions, within_s: float, stop: Stop) -> Bus:
-    end_at = time.monotonic() + within_s
-    while True:
-        try:
-            return await Bus.connect(options, deadline_s=min(CONNECT_ONCE_S, within_s))
-        except Unavailable:
-            if stop.is_set or time.monotonic() >= end_at:
-                raise

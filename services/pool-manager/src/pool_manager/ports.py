@@ -233,6 +233,10 @@ class Mint(Protocol):
         """Return what a node needs to start the slot's pod."""
         ...
 
+    def renew(self, token: str, pool: str, pod: str) -> str:
+        """Return a JWT that follows a pod's present one; raises Forbidden if `token` is not that pod's."""
+        ...
+
 
 class Leaders(Protocol):
     """Who leads which stream and consumer."""

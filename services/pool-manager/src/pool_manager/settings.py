@@ -22,9 +22,9 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     nats_servers: Annotated[tuple[str, ...], Meta(min_length=1)]
     """Addresses of the NATS servers; workers are given the same."""
     credential_file: str
-    """Credential of this pool-manager (role `pool_manager` of the same `name`)."""
+    """Credential of this pool-manager (role `pool_manager` of the same `name`). Read again when it ends soon."""
     signer_file: str
-    """JSON of `shared.identity.Signer` (account and signing seed): mints the workers' credentials."""
+    """JSON of `shared.identity.WorkerSigner` (account and signing seed): mints workers, nobody else."""
     pools_file: str
     """Pool declarations, TOML."""
     name: Annotated[str, Meta(pattern="^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$")]
@@ -38,8 +38,9 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Longest orderly end after SIGTERM."""
     connect_s: Seconds = 30.0
     """How long the servers may take to answer at the start."""
-    worker_valid_s: Annotated[float, Meta(gt=60)] | None = None
-    """Seconds for which a worker's credential is valid; absent: for ever."""
+    worker_valid_s: Annotated[float, Meta(ge=2, le=30 * 24 * 3600)] = 3600.0
+    """Seconds for which a worker's credential is valid. It renews it at 0.7 to 0.8 of that time; one whose pod is gone
+    can be used until it ends."""
     start_s: Seconds = 10.0
     """A pod that was not heard for so long after its start is replaced."""
     spare_s: Seconds = 10.0

@@ -8,12 +8,14 @@ from collections.abc import Awaitable
 
 from shared import logs, messages, subjects
 from shared.bus import Bus, BusOptions, Handler, Message
+from shared.bus.renewal import keep_renewed
 from shared.errors import InvalidMessage, OutcomeUnknown, StaleEpoch, Unavailable
 from shared.failpoints import Failpoints
-from shared.messages import CancelAnswer, CancelOrder, WorkerBeat, WorkerState
+from shared.messages import CancelAnswer, CancelOrder, Credential, WorkerBeat, WorkerState
 from shared.quota import FullTenants
 from shared.service import Stop
 from worker_agent.adapters.contact import BusContact
+from worker_agent.adapters.credential import Renewals
 from worker_agent.adapters.objects import TenantObjects
 from worker_agent.adapters.queue import PoolLanes
 from worker_agent.adapters.store import SessionStore
@@ -51,6 +53,8 @@ class Worker:
         at = Failpoints(settings.failpoints, "worker", pod.spec.pool).at
         committer = Committer(at("commit", truth), give_up_s=settings.give_up_s)
         self._held: Held | None = None
+        self._answering = asyncio.Lock()
+        self._renewals = Renewals(bus, pod.spec)
         self._beater = Beater(at("beat", contact), settings, self._beat)
         self._fence = Fence(contact, truth, sandbox, settings)
         self._claimer = Claimer(at("claim", truth), pod.place, full=settings.full_tenants)
@@ -87,6 +91,7 @@ class Worker:
             beating = group.create_task(self._beater.run(self._check_fence))
             watching = group.create_task(self._leave_without_sandbox(stop))
             listening = group.create_task(self._hear_who_is_full())
+            renewing = group.create_task(self._keep_renewed(stop))
             try:
                 held = await self._waiter.wait(self._pod.spec.lanes, stop)
                 if held is None:
@@ -105,7 +110,7 @@ class Worker:
                     )
                 obeying.cancel()
             finally:
-                for each in (beating, watching, listening):
+                for each in (beating, watching, listening, renewing):
                     each.cancel()
 
     async def _hear_who_is_full(self) -> None:
@@ -116,6 +121,20 @@ class Worker:
             self._claimer.full.heard(messages.decode(message.data, FullTenants), time.monotonic())
 
         await self._patiently_hear(subjects.FULL, heard)
+
+    async def _keep_renewed(self, stop: Stop) -> None:
+        """Renew the pod's credential; leave in time where that fails, unless a session would be lost by it."""
+
+        def on_late() -> None:
+            if self._held is None:
+                stop.set("credential_ends")
+
+        async def show(credential: Credential) -> None:
+            async with self._answering:  # an answer that is not out yet would be refused afterwards
+                await self._bus.use_credential(credential)
+
+        first = self._pod.spec.credential
+        await keep_renewed(first, self._renewals.fetch, show, on_late=on_late)
 
     async def _leave_without_sandbox(self, stop: Stop) -> None:
         """Claim nothing when there is nothing to run it: its first task would fail by no fault of its own."""
@@ -173,6 +192,10 @@ class Worker:
                 return
 
     async def _on_control(self, message: Message) -> None:
+        async with self._answering:
+            await self._answer(message)
+
+    async def _answer(self, message: Message) -> None:
         try:
             order = messages.decode(message.data, CancelOrder)
         except InvalidMessage as exc:

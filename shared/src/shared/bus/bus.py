@@ -53,11 +53,11 @@ class Bus:
             await subscription._stop()
         await self._link.close(deadline_s)
 
-    async def use_credential(self, credential: Credential) -> None:
-        """Go on under a new credential, before the old one expires: one reconnect, some milliseconds.
+    async def use_credential(self, credential: Credential | None = None) -> None:
+        """Go on under a newer credential (None: the newest that `BusOptions` yields), on the same connection.
 
         Raises:
-            Unavailable: no connection under the new one within 5 s; trying goes on.
+            Unavailable: no connection under it within 5 s; trying goes on.
         """
         await self._link.use(credential)
 

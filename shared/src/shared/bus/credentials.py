@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shared import identity
+from shared.bus.wire import Client
 from shared.messages import Credential
 
 
@@ -30,3 +31,16 @@ class Shown:
         """Return the JWT of the credential that signed."""
         assert self._signed is not None
         return self._signed.jwt.encode()
+
+    async def renew(self, client: Client, credential: Credential | None, timeout_s: float) -> bool:
+        """Show a newer credential (None: the source's) on the present connection; return whether it was taken.
+
+        A server checks a further CONNECT like the first, and counts the new end; it drops all interest, which follows in
+        the same breath. Refused, it costs a reconnect, which is made under the newest credential as well.
+        """
+        if credential is not None:
+            self.source = credential
+        if not client.usable:
+            return False
+        client._queue_line(client._connect_command() + client.interest())
+        return await client.ping(timeout_s)

@@ -29,6 +29,7 @@ SEND_WAIT_S = 2.0
 REFUSALS_KEPT = 64
 CLOSE_S = 1.0
 RENEW_S = 5.0
+SHOWN_S = 1.0
 LATE_S = 10.0
 """How long a delivery that nobody waits for any more is still expected, to be given back."""
 _STATUS = "Status"
@@ -119,16 +120,14 @@ class Link:
         self.up.clear()
         await self.client.shut(deadline_s)
 
-    async def use(self, credential: Credential) -> None:
-        """Go on under another credential: the old one ends with a reconnect.
+    async def use(self, credential: Credential | None) -> None:
+        """Go on under a newer credential.
 
         Raises:
-            Unavailable: no connection under the new one within 5 s; trying goes on.
+            Unavailable: no connection under it within 5 s; trying goes on.
         """
-        self.up.clear()
-        self._shown.source = credential
-        await self.client.force_reconnect()
-        await self.wait_up(RENEW_S)
+        if not await self._shown.renew(self.client, credential, SHOWN_S):
+            await self.wait_up(RENEW_S)
 
     async def wait_up(self, timeout_s: float) -> None:
         """Wait until there is a connection.

@@ -48,6 +48,7 @@ class Client(LibraryClient):
         self.contact = 0.0
         """When the newest thing was *sent* that the server has answered (monotonic): it heard us then, surely."""
         self._sinks: dict[int, Sink] = {}
+        self._once: dict[int, bytes] = {}
         self._ping_times: deque[float] = deque()
         self._refusals_left = servers
         self._pending_bytes_max = pending_bytes_max
@@ -114,26 +115,30 @@ class Client(LibraryClient):
         sid = self._sid
 
         def take(message: Message) -> None:
-            del self._sinks[sid]
+            del self._sinks[sid], self._once[sid]
             sink(message)
 
         before = len(self._pending)
         self.send(subject, data, inbox)
-        self._pending.insert(before, command.sub_cmd(inbox, "", sid) + command.unsub_cmd(sid, 1))
+        self._once[sid] = command.sub_cmd(inbox, "", sid) + command.unsub_cmd(sid, 1)
+        self._pending.insert(before, self._once[sid])
         self._sinks[sid] = take
         return sid
 
-    def abandon(self, sid: int, late: Sink, keep_s: float) -> None:
-        """Stop waiting at an inbox: its message, if it still comes within `keep_s` seconds, goes to `late`.
+    def interest(self) -> bytes:
+        """Return the lines that tell the server all that this connection hears."""
+        lasting = (command.sub_cmd(s.subject, s.queue, sid) for sid, s in self._subs.items())
+        return b"".join([*lasting, *self._once.values()])
 
-        The interest must stay: a delivery that another server has on its way is lost where there is none.
-        """
+    def abandon(self, sid: int, late: Sink, keep_s: float) -> None:
+        """Stop waiting at an inbox. Interest stays for `keep_s`: what another server has on its way goes to `late`."""
         self._sinks[sid] = late
         asyncio.get_running_loop().call_later(keep_s, self._close_inbox, sid, late)
 
     def _close_inbox(self, sid: int, late: Sink) -> None:
         if self._sinks.get(sid) is late:
             del self._sinks[sid]
+            self._once.pop(sid, None)
             if self.usable:
                 self._queue_line(command.unsub_cmd(sid, 0))
 

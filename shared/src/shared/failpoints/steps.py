@@ -208,6 +208,7 @@ NOT_PLACED: dict[str, str] = {
     "pool_manager.answer.page": "a question of a client, who asks again",
     "pool_manager.answer.find": "a question of a client, who asks again",
     "pool_manager.answer.remove": "a client drops a letter, and asks again",
+    "pool_manager.renew.answer": "a worker that got no answer asks again, for a fifth of its credential's life",
     **{
         f"pool_manager.quota.{method}": "a tenant beyond its bounds: looked at again at each survey"
         for method in ("full", "next_entry", "put_result", "read", "remove_entry")

@@ -11,8 +11,9 @@ from shared.identity.keys import Key, make_key, sign_nonce
 from shared.identity.roles import Permissions
 from shared.identity.tokens import (
     Signer,
-    expires_at,
+    WorkerSigner,
     inbox_prefix,
+    lifetime,
     read_claims,
 )
 from shared.messages import Credential
@@ -23,8 +24,9 @@ __all__ = [
     "Key",
     "Permissions",
     "Signer",
-    "expires_at",
+    "WorkerSigner",
     "inbox_prefix",
+    "lifetime",
     "load_identity",
     "make_identity",
     "make_key",

@@ -13,8 +13,9 @@ from typing import Any
 
 import msgspec
 
+from shared.identity import roles
 from shared.identity.keys import Key, make_key
-from shared.identity.tokens import Signer, make_token
+from shared.identity.tokens import Signer, WorkerSigner, make_token
 
 _LIMITS = {
     "subs": -1,
@@ -61,11 +62,18 @@ class Identity(msgspec.Struct, frozen=True):
     account_signing: Key
     clients_signing: Key
     system_signing: Key
+    worker_signing: Key = msgspec.field(default_factory=lambda: make_key("account"))
+    """Vouches for workers and nobody else; made where an older version's file lacks it."""
 
     @property
     def signer(self) -> Signer:
-        """Mints services and workers."""
+        """Mints services, whatever they may do."""
         return Signer(self.account.public, self.account_signing.seed)
+
+    @property
+    def worker_signer(self) -> WorkerSigner:
+        """Mints workers."""
+        return WorkerSigner(self.account.public, self.worker_signing.seed)
 
     @property
     def client_signer(self) -> Signer:
@@ -95,6 +103,7 @@ class Identity(msgspec.Struct, frozen=True):
                 self.account_signing,
                 {
                     "limits": {**_LIMITS, **_STORE_LIMITS},
+                    "signing_keys": [self.account_signing.public, self._worker_scope()],
                     "mappings": dict(mappings),
                     "exports": [_share(subject, "service") for subject in CLIENT_REQUESTS]
                     + [_share(subject, "stream") for subject in CLIENT_EVENTS],
@@ -116,6 +125,16 @@ class Identity(msgspec.Struct, frozen=True):
                 },
             ),
             self.system.public: self._token("SYS", self.system, self.system_signing, {}),
+        }
+
+    def _worker_scope(self) -> dict[str, Any]:
+        """What the servers grant to whom the workers' key vouches for, whatever the user's own JWT says."""
+        permissions = roles.worker("{{tag(pool)}}", "{{name()}}")
+        return {
+            "kind": "user_scope",
+            "key": self.worker_signing.public,
+            "role": "worker",
+            "template": {"subs": -1, "data": -1, "payload": -1, **permissions.claims()},
         }
 
     def _token(self, name: str, key: Key, signing: Key, claims: Mapping[str, Any]) -> str:
@@ -142,4 +161,5 @@ def make_identity() -> Identity:
         account_signing=make_key("account"),
         clients_signing=make_key("account"),
         system_signing=make_key("account"),
+        worker_signing=make_key("account"),
     )

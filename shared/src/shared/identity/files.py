@@ -62,16 +62,20 @@ def read_credential(path: Path) -> Credential:
 
 
 def load_identity(path: Path) -> Identity:
-    """Return the identity kept at `path`; make and keep a new one where there is none.
+    """Return the identity kept at `path`; what is missing of it, or all, is made and kept.
 
     Raises:
         InvalidMessage: the file is damaged.
     """
+    kept = b""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Identity)
+        kept = path.read_bytes()
+        identity = msgspec.json.decode(kept, type=Identity)
     except FileNotFoundError:
         identity = make_identity()
-        write_secret(path, msgspec.json.encode(identity).decode())
-        return identity
     except (msgspec.DecodeError, msgspec.ValidationError) as exc:
         raise InvalidMessage(f"{path} holds no usable identity: {exc}") from exc
+    # Not only a new one: to an older version's file the keys are added that it lacks.
+    if (whole := msgspec.json.encode(identity)) != kept:
+        write_secret(path, whole.decode())
+    return identity

@@ -51,6 +51,14 @@ def sign(seed: str, data: bytes) -> bytes:
     return signature
 
 
+def verify(seed: str, data: bytes, signature: bytes) -> bool:
+    """Return whether `signature` is that of `data` under a seed."""
+    try:
+        return bool(nkeys.from_seed(bytearray(seed.encode())).verify(data, signature))
+    except nkeys.ErrInvalidSignature:
+        return False
+
+
 def sign_nonce(seed: str, nonce: str) -> bytes:
     """Return what a client answers to the server's nonce: the signature in base64."""
     return base64.b64encode(sign(seed, nonce.encode()))

@@ -94,7 +94,10 @@ def publisher(tenant: str, pools: tuple[str, ...] = ("*",)) -> Permissions:
 
 
 def worker(pool: str, name: str) -> Permissions:
-    """The trusted half of one pod: pulls its pool's lanes, writes its pool's records and the results."""
+    """The trusted half of one pod: pulls its pool's lanes, writes its pool's records and the results.
+
+    With the servers' placeholders as arguments this is the scope of the workers' signing key.
+    """
     consumers = tuple(subjects.consumer(pool, klass) for klass in subjects.CLASSES)
     return Permissions(
         (
@@ -109,6 +112,7 @@ def worker(pool: str, name: str) -> Permissions:
             "object.>",
             *(f"{get}.object.>" for get in _each("$JS.API.DIRECT.GET", _OBJECTS)),
             subjects.heartbeat(pool, name),
+            subjects.renew(pool, name),
             subjects.bells(pool),
             subjects.dead_letter("*", pool),
         ),
@@ -132,6 +136,8 @@ def pool_manager(name: str) -> Permissions:
             subjects.FULL,
             subjects.SHARDS_DOWN,
             "ctl.*",
+            # Answers across the wall: named, because whom it may answer is forgotten when its credential is renewed.
+            "_R_.>",
             *_each(
                 "$JS.API.STREAM.MSG.GET",
                 (*_STATES, *_INBOXES, *_QUEUES, *_SLOTS, subjects.DEAD_LETTER_STREAM),
@@ -164,6 +170,7 @@ def pool_manager(name: str) -> Permissions:
                 "wake.>",
                 "cancel.>",
                 "ask.>",
+                "renew.>",
             ),
         ),
         answers=True,

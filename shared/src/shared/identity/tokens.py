@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from shared.identity.keys import Key, key_of, make_key
+from shared.errors import Forbidden
+from shared.identity.keys import Key, key_of, make_key, verify
 from shared.identity.roles import Permissions
 from shared.messages import Credential
 
@@ -24,6 +25,10 @@ _UNLIMITED = {"subs": -1, "data": -1, "payload": -1}
 
 def _b64(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _unb64(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 def make_token(
@@ -63,18 +68,15 @@ def read_claims(token: str) -> dict[str, Any]:
     parts = token.split(".")
     if len(parts) != 3:
         raise ValueError("not a JWT: three parts expected")
-    body = parts[1] + "=" * (-len(parts[1]) % 4)
     try:
-        claims: dict[str, Any] = msgspec.json.decode(
-            base64.urlsafe_b64decode(body), type=dict[str, Any]
-        )
+        claims: dict[str, Any] = msgspec.json.decode(_unb64(parts[1]), type=dict[str, Any])
     except (msgspec.DecodeError, msgspec.ValidationError) as exc:
         raise ValueError(f"not a JWT: {exc}") from exc
     return claims
 
 
 class Signer(msgspec.Struct, frozen=True):
-    """Mints users of one account. Whoever holds it can act as anybody there: pool-managers and the admin."""
+    """Mints users of one account. Whoever holds it can act as anybody there."""
 
     account: str
     """Public key of the account."""
@@ -102,20 +104,82 @@ class Signer(msgspec.Struct, frozen=True):
             **_UNLIMITED,
             **permissions.claims(),
         }
-        expires_at = None if expires_s is None else int(time.time() + expires_s)
-        token = make_token(key_of(self.seed), user.public, name, claims, expires_at)
+        token = make_token(key_of(self.seed), user.public, name, claims, _end(expires_s))
         return Credential(jwt=token, seed=user.seed)
 
 
-def expires_at(credential: Credential) -> float | None:
-    """Return when a credential ends, seconds since 1970; None: never."""
-    end = read_claims(credential.jwt).get("exp")
-    return None if end is None else float(end)
+class WorkerSigner(msgspec.Struct, frozen=True):
+    """Mints workers, and nobody else: what its users may do stands in the account's JWT, by pool and name.
+
+    Whoever holds it can act as any worker of any pool: pool-managers.
+    """
+
+    account: str
+    """Public key of the account."""
+    seed: str
+    """Seed of the workers' signing key."""
+
+    def __repr__(self) -> str:
+        """Hide the secret."""
+        return f"WorkerSigner({self.account})"
+
+    def mint(self, pool: str, name: str, *, valid_s: float) -> Credential:
+        """Return a new worker with a key pair of its own.
+
+        Args:
+            pool: the only pool that it can name.
+            name: its pod's name, the only worker as which it can speak.
+            valid_s: seconds for which it is valid.
+        """
+        user = make_key("user")
+        return Credential(jwt=self._vouch(user.public, pool, name, valid_s), seed=user.seed)
+
+    def renew(self, token: str, pool: str, name: str, *, valid_s: float) -> str:
+        """Return a JWT for the key of one that this signer minted; the key's seed stays with the worker.
+
+        Args:
+            token: the JWT until now; it may have ended.
+            pool: its pool.
+            name: its name.
+            valid_s: seconds for which the new one is valid.
+
+        Raises:
+            Forbidden: it is not this signer's, or somebody else's.
+        """
+        head, _, signature = token.rpartition(".")
+        try:
+            claims = read_claims(token)
+            ours = verify(self.seed, head.encode(), _unb64(signature))
+        except ValueError as exc:
+            raise Forbidden(f"no credential of a worker: {exc}") from exc
+        if not ours:
+            raise Forbidden("a credential that another key vouches for")
+        if claims["name"] != name or claims["nats"]["tags"] != [f"pool:{pool}"]:
+            raise Forbidden(f"a credential of another worker than {name} of {pool}")
+        return self._vouch(claims["sub"], pool, name, valid_s)
+
+    def _vouch(self, user: str, pool: str, name: str, valid_s: float) -> str:
+        claims = {"type": "user", "issuer_account": self.account, "tags": [f"pool:{pool}"]}
+        return make_token(key_of(self.seed), user, name, claims, _end(valid_s))
+
+
+def _end(valid_s: float | None) -> int | None:
+    return None if valid_s is None else int(time.time() + valid_s)
+
+
+def lifetime(credential: Credential) -> tuple[float, float] | None:
+    """Return when a credential was made and when it ends, seconds since 1970; None: it never ends."""
+    claims = read_claims(credential.jwt)
+    return None if "exp" not in claims else (float(claims["iat"]), float(claims["exp"]))
 
 
 def inbox_prefix(credential: Credential) -> str:
     """Return the prefix under which this user may hear answers, as its permissions have it."""
-    allowed = read_claims(credential.jwt).get("nats", {}).get("sub", {}).get("allow", [])
+    claims = read_claims(credential.jwt)
+    rights = claims.get("nats", {})
+    if "tags" in rights:  # a worker's rights stand in its account's JWT
+        return f"_INBOX_{claims['name']}"
+    allowed = rights.get("sub", {}).get("allow", [])
     for subject in allowed:
         if subject.startswith("_INBOX") and subject.endswith(".>"):
             return str(subject[: -len(".>")])

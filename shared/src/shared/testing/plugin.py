@@ -5,6 +5,7 @@ provisioned_cluster  the same, with all that the topology declares for POOLS
 private_cluster      three servers of this test alone: it may kill and pause them
 connect              makes connections to the provisioned cluster, closed at the end of the test
 connect_client       the same for a tenant's client
+connect_worker       the same for a worker of a pool
 admin_bus            a connection that may do everything
 """
 
@@ -149,6 +150,17 @@ async def connect_client(connect: Connect, provisioned_cluster: Cluster) -> Conn
             signer=place.identity.client_signer,
             **options,
         )
+
+    return make
+
+
+@pytest.fixture
+async def connect_worker(connect: Connect, provisioned_cluster: Cluster) -> Connect:
+    """Return a function that connects as a worker, minted as pool-managers do: `await connect_worker(pool, name)`."""
+
+    async def make(pool: str, name: str, *, valid_s: float = 3600.0) -> Bus:
+        signer = provisioned_cluster.identity.worker_signer
+        return await connect(name=name, credential=signer.mint(pool, name, valid_s=valid_s))
 
     return make
 

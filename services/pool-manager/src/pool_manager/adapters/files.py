@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from shared.errors import InvalidMessage
-from shared.identity import Signer
+from shared.identity import WorkerSigner
 from shared.pools import PoolSpec, parse_pools
 
 
@@ -20,13 +20,13 @@ def read_pools(path: Path) -> tuple[PoolSpec, ...]:
     return parse_pools(path.read_text())
 
 
-def read_signer(path: Path) -> Signer:
+def read_signer(path: Path) -> WorkerSigner:
     """Read the key that mints the workers' credentials.
 
     Raises:
         InvalidMessage: the file is damaged.
     """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Signer)
+        return msgspec.json.decode(path.read_bytes(), type=WorkerSigner)
     except (msgspec.DecodeError, msgspec.ValidationError) as exc:
         raise InvalidMessage(f"{path} holds no signer: {exc}") from exc

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from shared.identity import Signer, roles
+from shared.identity import WorkerSigner
 from shared.messages import PodSpec, Slot
 from shared.pools import PoolSpec
 
@@ -19,20 +19,20 @@ class SpecMint:
 
     def __init__(
         self,
-        signer: Signer,
+        signer: WorkerSigner,
         pools: Sequence[PoolSpec],
         servers: tuple[str, ...],
         *,
-        valid_s: float | None,
+        valid_s: float,
         common: Mapping[str, str],
     ) -> None:
         """Mint with `signer`.
 
         Args:
-            signer: the account's.
+            signer: the workers'.
             pools: declared pools.
             servers: addresses for the workers.
-            valid_s: seconds for which a credential is valid; None: for ever.
+            valid_s: seconds for which a credential is valid.
             common: settings of every worker.
         """
         self._signer = signer
@@ -52,9 +52,7 @@ class SpecMint:
             node=slot.node,
             isolation=isolation,
             limits=pool.limits,
-            credential=self._signer.mint(
-                slot.pod, roles.worker(slot.pool, slot.pod), expires_s=self._valid_s
-            ),
+            credential=self._signer.mint(slot.pool, slot.pod, valid_s=self._valid_s),
             lanes=lanes,
             servers=self._servers,
             settings=self._common
@@ -65,3 +63,7 @@ class SpecMint:
                 f"{WORKER}FULL_TENANTS": ",".join(self.full_tenants[:TOLD_MAX]),
             },
         )
+
+    def renew(self, token: str, pool: str, pod: str) -> str:
+        """Return a JWT of the same key as `token`, whose end lies further ahead."""
+        return self._signer.renew(token, pool, pod, valid_s=self._valid_s)

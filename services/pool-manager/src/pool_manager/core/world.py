@@ -116,6 +116,16 @@ class World:
         if (slots := self.pools.get(slot.pool)) is not None:
             slots.apply(slot, seq, fate=self._fate(slot.pod), now=now)
 
+    def has_use_for(self, pool: str, pod: str, now: float) -> bool:
+        """Return whether a pod fills a slot or owns a session of this pool, and lives as far as is known."""
+        slots = self.pools.get(pool)
+        if slots is None or self.detector.is_gone(pod):
+            return False
+        row = self.table.owned_by(pod)
+        if row is not None:
+            return row.record.pool == pool and self.detector.judge(row, now) is None
+        return slots.has_pod(pod)
+
     def hung_pods(self, now: float) -> list[tuple[str, str]]:
         """Return (pod, node) of pods that are there, and whose worker says nothing: stopped, or stuck at its start.
 
