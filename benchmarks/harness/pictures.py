@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from xml.sax.saxutils import escape
 
 from harness.stats import percentile
@@ -19,6 +19,19 @@ text { font: 12px system-ui, sans-serif; fill: #333 } .title { font-size: 15px; 
 """
 
 
+class Picture(Protocol):
+    """What can be drawn below other things."""
+
+    @property
+    def height(self) -> int:
+        """Of what is drawn."""
+        ...
+
+    def draw(self, top: int) -> str:
+        """Return SVG elements, the uppermost at `top`."""
+        ...
+
+
 class Series(NamedTuple):
     """Latencies of one part of a benchmark."""
 
@@ -30,6 +43,15 @@ class Series(NamedTuple):
     """Lines to draw: what they stand for, and where."""
     marks: Sequence[tuple[str, float]] = ()
     """Moments to mark over time: what happened, and when, seconds since the first."""
+
+    @property
+    def height(self) -> int:
+        """Two fields: how many were how fast, and how that went over time."""
+        return 2 * HEIGHT
+
+    def draw(self, top: int) -> str:
+        """Return both fields."""
+        return _distribution(self, top) + "\n" + _over_time(self, top + HEIGHT)
 
 
 class Box(NamedTuple):
@@ -55,17 +77,16 @@ class Box(NamedTuple):
         return self.top + HEIGHT - BOTTOM
 
 
-def draw(all_series: Sequence[Series]) -> str:
-    """Return one SVG document: for each series how many were how fast, and how that went over time.
+def draw(pictures: Sequence[Picture]) -> str:
+    """Return one SVG document with all of them, one below the other.
 
     Raises:
         ValueError: a series without values.
     """
-    parts = []
-    for index, series in enumerate(all_series):
-        parts.append(_distribution(series, 2 * index * HEIGHT))
-        parts.append(_over_time(series, (2 * index + 1) * HEIGHT))
-    height = 2 * len(all_series) * HEIGHT
+    parts, height = [], 0
+    for picture in pictures:
+        parts.append(picture.draw(height))
+        height += picture.height
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">\n'
         f'<style>{STYLE}</style>\n<rect width="{WIDTH}" height="{height}" fill="#fff"/>\n'
@@ -99,12 +120,12 @@ def _distribution(series: Series, top: int) -> str:
         bins[min(len(bins) - 1, int(share * len(bins)))] += 1
     width = (WIDTH - LEFT - RIGHT) / len(bins)
     field = HEIGHT - TOP - BOTTOM
-    parts = [_title(f"{series.title}: {len(series.values_ms)} samples", top)]
+    parts = [title(f"{series.title}: {len(series.values_ms)} samples", top)]
     for tick in ticks_between(box.low, box.high):
         parts.append(_vertical(box, tick, "grid", f"{tick:g}"))
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         y = box.bottom - share * field
-        parts.append(_text(LEFT - 8, y + 4, f"{share:.0%}", anchor="end"))
+        parts.append(text(LEFT - 8, y + 4, f"{share:.0%}", anchor="end"))
     for index, count in enumerate(bins):
         if count:
             high = count / max(bins) * field
@@ -124,7 +145,7 @@ def _distribution(series: Series, top: int) -> str:
         parts.append(_vertical(box, value, "mark", f"{name} {value:.1f}", above=True))
     for name, value in series.targets_ms:
         parts.append(_vertical(box, value, "target", name))
-    parts.append(_text(WIDTH - RIGHT, box.bottom + 34, "milliseconds", anchor="end"))
+    parts.append(text(WIDTH - RIGHT, box.bottom + 34, "milliseconds", anchor="end"))
     parts.append(_axis(box))
     return "\n".join(parts)
 
@@ -133,41 +154,43 @@ def _over_time(series: Series, top: int) -> str:
     """Each sample as a dot: when it was begun, and how long it took."""
     box = Box(top, *_range(series))
     end_s = max(*series.at_s, 0.001)
-    parts = [_title(f"{series.title}: over time (milliseconds)", top)]
+    parts = [title(f"{series.title}: over time (milliseconds)", top)]
     for tick in ticks_between(box.low, box.high):
         y = box.y_of(tick)
         parts.append(
             f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
         )
-        parts.append(_text(LEFT - 8, y + 4, f"{tick:g}", anchor="end"))
+        parts.append(text(LEFT - 8, y + 4, f"{tick:g}", anchor="end"))
     for name, value in series.targets_ms:
         y = box.y_of(value)
         parts.append(
             f'<line class="target" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
         )
-        parts.append(_text(WIDTH - RIGHT, y - 4, name, anchor="end", style="target-text"))
+        parts.append(text(WIDTH - RIGHT, y - 4, name, anchor="end", style="target-text"))
     for name, at_s in series.marks:
         x = LEFT + at_s / end_s * (WIDTH - LEFT - RIGHT)
         parts.append(
             f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{top + TOP}" y2="{box.bottom}"/>'
         )
-        parts.append(_text(x, top + TOP - 6, name, anchor="middle", style="mark-text"))
+        parts.append(text(x, top + TOP - 6, name, anchor="middle", style="mark-text"))
     for at_s, value in zip(series.at_s, series.values_ms, strict=True):
         x = LEFT + at_s / end_s * (WIDTH - LEFT - RIGHT)
         parts.append(f'<circle class="dot" cx="{x:.1f}" cy="{box.y_of(value):.1f}" r="2"/>')
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         x = LEFT + share * (WIDTH - LEFT - RIGHT)
-        parts.append(_text(x, box.bottom + 18, f"{share * end_s:.3g} s", anchor="middle"))
+        parts.append(text(x, box.bottom + 18, f"{share * end_s:.3g} s", anchor="middle"))
     parts.append(_axis(box))
     return "\n".join(parts)
 
 
-def _title(text: str, top: int) -> str:
-    return f'<text class="title" x="{LEFT}" y="{top + 18}">{escape(text)}</text>'
+def title(words: str, top: int) -> str:
+    """Return the title of a field."""
+    return f'<text class="title" x="{LEFT}" y="{top + 18}">{escape(words)}</text>'
 
 
-def _text(x: float, y: float, text: str, *, anchor: str = "start", style: str = "") -> str:
-    return f'<text class="{style}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+def text(x: float, y: float, words: str, *, anchor: str = "start", style: str = "") -> str:
+    """Return words at a place."""
+    return f'<text class="{style}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
 def _vertical(box: Box, value: float, style: str, label: str, *, above: bool = False) -> str:
@@ -176,7 +199,7 @@ def _vertical(box: Box, value: float, style: str, label: str, *, above: bool = F
     line = (
         f'<line class="{style}" x1="{x:.1f}" x2="{x:.1f}" y1="{box.top + TOP}" y2="{box.bottom}"/>'
     )
-    return line + _text(x, y, label, anchor="middle", style=f"{style}-text")
+    return line + text(x, y, label, anchor="middle", style=f"{style}-text")
 
 
 def _axis(box: Box) -> str:

@@ -11,19 +11,19 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from harness import pictures
-from harness.pictures import Series
+from harness.pictures import Picture
 from harness.report import Report, figures_table
 from shared import logs
 from shared.errors import ServiceError
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
-EXIT_NOT_MEASURED = 1
+EXIT_NOT_MEASURED = EXIT_MISSED = 1
 EXIT_INTERRUPTED = 130
 
 _began = time.monotonic()
@@ -64,19 +64,24 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(
-    measure: Callable[[], Awaitable[tuple[Report, list[Series]]]], *, save: bool, part: str = ""
+    measure: Callable[[], Awaitable[tuple[Report, Sequence[Picture]]]],
+    *,
+    save: bool,
+    part: str = "",
+    must_reach: bool = False,
 ) -> int:
-    """Measure, report, and return the exit code: a missed target is no failure, no figures are.
+    """Measure, report, and return the exit code: no figures are a failure, a missed target is none.
 
     Args:
         measure: returns the report and what to draw.
         save: keep both under benchmarks/results/.
         part: name of the only part that was measured; empty: all.
+        must_reach: a missed target is a failure, too: the targets are promises, not speeds.
     """
     logs.configure(service="bench", level="warning")
     try:
         with contextlib.redirect_stdout(sys.stderr):  # the last line of stdout is the result's
-            report, series = asyncio.run(_measured(measure))
+            report, drawn = asyncio.run(_measured(measure))
     except (KeyboardInterrupt, asyncio.CancelledError):
         say("interrupted")
         return EXIT_INTERRUPTED
@@ -84,7 +89,7 @@ def run(
         say(f"could not measure: {exc}")
         return EXIT_NOT_MEASURED
     if save:
-        for path in keep(report, series, RESULTS, part):
+        for path in keep(report, drawn, RESULTS, part):
             say(f"kept {path.relative_to(ROOT)}")
     for section in report.sections:
         print(section + "\n")
@@ -96,12 +101,12 @@ def run(
             f"MISSED: {target.figure} is {report.figures[target.figure]:g}, to reach: {target.describe()}"
         )
     print(report.line(), flush=True)
-    return 0
+    return EXIT_MISSED if must_reach and report.missed() else 0
 
 
 async def _measured(
-    measure: Callable[[], Awaitable[tuple[Report, list[Series]]]],
-) -> tuple[Report, list[Series]]:
+    measure: Callable[[], Awaitable[tuple[Report, Sequence[Picture]]]],
+) -> tuple[Report, Sequence[Picture]]:
     """Measure; SIGTERM ends it as SIGINT does, so that nothing is left running."""
     me = asyncio.current_task()
     assert me is not None
@@ -109,7 +114,7 @@ async def _measured(
     return await measure()
 
 
-def keep(report: Report, series: list[Series], folder: Path, part: str = "") -> list[Path]:
+def keep(report: Report, drawn: Sequence[Picture], folder: Path, part: str = "") -> list[Path]:
     """Write figures and pictures; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     stem = "-".join(word for word in (report.bench, part, report.commit) if word)
@@ -120,7 +125,7 @@ def keep(report: Report, series: list[Series], folder: Path, part: str = "") -> 
     }
     figures.write_text(json.dumps(body, indent=2, ensure_ascii=False) + "\n")
     files = [figures]
-    if series:
+    if drawn:
         files.append(folder / f"{stem}.svg")
-        files[-1].write_text(pictures.draw(series))
+        files[-1].write_text(pictures.draw(drawn))
     return files

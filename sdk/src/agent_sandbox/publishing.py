@@ -7,7 +7,7 @@ import time
 
 from agent_sandbox.orders import Order
 from shared import headers, messages, subjects
-from shared.bus import Bus
+from shared.bus import Bus, PubAck
 from shared.errors import NotFound, ServiceError, Unavailable
 from shared.messages import Message
 from shared.views import PoolsAnswer
@@ -16,8 +16,8 @@ AGAIN_S = 0.2
 ASK_S = 1.0
 
 
-async def publish_order(bus: Bus, order: Order, until: float) -> None:
-    """Publish a task, every try under its id, until `until` (monotonic clock).
+async def publish_order(bus: Bus, order: Order, until: float) -> PubAck:
+    """Publish a task, every try under its id, until `until` (monotonic clock); return the stream's word.
 
     A stream that elects its leader looks like none at all, and while all servers start again that holds for every
     shard. So that nobody listens is believed of a pool only when the pool-managers do not know it.
@@ -30,7 +30,7 @@ async def publish_order(bus: Bus, order: Order, until: float) -> None:
     """
     while True:
         try:
-            await bus.publish_acked(
+            return await bus.publish_acked(
                 order.subject,
                 order.body,
                 message_id=order.task,
@@ -43,8 +43,6 @@ async def publish_order(bus: Bus, order: Order, until: float) -> None:
             if time.monotonic() + AGAIN_S >= until:
                 raise Unavailable(f"{order.subject}: no stream took it in time: {exc}") from exc
             await asyncio.sleep(AGAIN_S)
-        else:
-            return
 
 
 async def _may_exist(bus: Bus, tenant: str, pool: str) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from uuid import uuid4
 
 import pytest
 
 from shared import limits, subjects
 from shared.bus import Bus, Message, Write
-from shared.errors import Conflict, LimitExceeded, NotFound, Rejected
+from shared.bus.publish import NOBODY_S
+from shared.errors import Conflict, LimitExceeded, NotFound, Rejected, Unavailable
 from shared.identity import roles
 from shared.ids import home
 from shared.testing.names import unique
@@ -74,6 +76,17 @@ async def test_a_publish_to_no_stream_is_definitely_refused(admin_bus: Bus) -> N
         await admin_bus.publish_acked(
             subjects.task("t", unique("nopool"), "batch"), b"", message_id=uuid4().hex
         )
+
+
+async def test_a_subject_of_one_stream_is_tried_until_the_deadline(admin_bus: Bus) -> None:
+    """Nobody takes it while that stream elects its leader, for up to nine seconds: no reason to say that there is none."""
+    deadline_s = NOBODY_S + 1.0
+    began = time.monotonic()
+    with pytest.raises(Unavailable):
+        await admin_bus.publish_acked(
+            "in.9.t.session.task", b"", message_id=uuid4().hex, deadline_s=deadline_s
+        )
+    assert time.monotonic() - began > NOBODY_S
 
 
 async def test_a_body_over_the_limit_is_definitely_refused(admin_bus: Bus) -> None:

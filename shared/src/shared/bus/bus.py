@@ -187,7 +187,7 @@ class Bus:
             deadline_s: seconds for all tries.
 
         Raises:
-            NotFound: no stream takes this subject (said after 1.5 s: a stream that elects its leader looks the same).
+            NotFound: no stream takes new sessions of this pool (after 1.5 s); on other subjects Unavailable, in the end.
             LimitExceeded: too large, or the lane is full; surely not stored.
             Forbidden: the credential does not allow it.
             Unavailable: surely not stored within the deadline.

@@ -26,8 +26,11 @@ RETRY_WAIT_MIN_S = 0.05
 RETRY_WAIT_MAX_S = 0.25
 NOBODY_TRIES = 12
 """Tries that all must find no stream before we believe that there is none: one shard that elects its leader looks the
-same, but a mapped subject meets another shard in two of three tries."""
+same, but a new session's subject meets another shard in two of three tries. A subject that leads to one stream alone
+proves nothing: an election takes up to nine seconds."""
 NOBODY_S = 1.5
+SPREAD = "task."
+"""Subjects that the account's mapping spreads over the shards begin so."""
 
 
 async def publish_until_stored(
@@ -45,7 +48,7 @@ async def publish_until_stored(
         limits: seconds for one try, and for all.
 
     Raises:
-        Rejected: surely not stored, and it never will be (too large, lane full, forbidden, no such stream).
+        Rejected: surely not stored, and it never will be (too large, lane full, forbidden, no such pool).
         Unavailable: surely not stored within the deadline.
         OutcomeUnknown: not stored as far as we know; a try without an answer may have been.
     """
@@ -78,7 +81,8 @@ async def _try_until_stored(
             refusal = exc
             nobody += 1
             if (
-                nobody >= NOBODY_TRIES
+                subject.startswith(SPREAD)
+                and nobody >= NOBODY_TRIES
                 and unanswered is None
                 and time.monotonic() - began > NOBODY_S
             ):

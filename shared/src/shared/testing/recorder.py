@@ -50,8 +50,8 @@ class Recorder:
         """Read through `bus`, which may do everything."""
         self.stored: dict[Place, tuple[str, bytes]] = {}
         """Subject (from `rec`, `job` or `done` on) and body of all that was stored since the beginning."""
-        self.on_stored: Callable[[Place, str, bytes], None] | None = None
-        """Called once for each; a plain function, short."""
+        self.hearers: list[Callable[[Place, str, bytes], None]] = []
+        """Called with each; plain functions, short."""
         self._bus = bus
         self._began: dict[str, int] = {}
         """Last sequence of each stream at the beginning."""
@@ -71,27 +71,32 @@ class Recorder:
         at = int(message.headers["Nats-Stream"]), int(message.headers["Nats-Sequence"])
         self._take(at, message.subject, message.data)
 
-    async def follow(self) -> None:
-        """Read what was not heard, until cancelled."""
+    async def follow(self, shard: int) -> None:
+        """Read what was not heard of a shard, until cancelled."""
         while True:
             await asyncio.sleep(FOLLOW_EVERY_S)
-            for shard in self._followed:
-                with suppress(ServiceError):  # a shard without a leader: the next time
-                    await self._fill(shard)
+            with suppress(ServiceError):  # no replica answers: the next time
+                await self._fill(shard)
 
     def _take(self, at: Place, subject: str, data: bytes) -> None:
         if at[1] <= self._began[str(at[0])] or at in self.stored:
             return
         self.stored[at] = (subject, data)
-        if self.on_stored is not None:
-            self.on_stored(at, subject, data)
+        for hearer in self.hearers:
+            hearer(at, subject, data)
 
     async def _fill(self, shard: int) -> None:
         """Read on from the first sequence that was not heard; what is not there any more was overwritten."""
-        last, known = await self._last_seq(subjects.state_stream(shard)), self._followed[shard]
-        while known < last and (shard, known + 1) in self.stored:
+        known = self._followed[shard]
+        while (shard, known + 1) in self.stored:
             known += 1
         self._followed[shard] = known
+        try:
+            last = await self._last_seq(subjects.state_stream(shard), timeout_s=FOLLOW_EVERY_S)
+        except ServiceError:
+            # Its leader may have died without telling what it stored last: read it before another one goes on.
+            await self._read(shard, known, 0)
+            return
         if known < last:
             await self._read(shard, known, last)
             self._followed[shard] = last
@@ -108,12 +113,12 @@ class Recorder:
         ):
             found.add((shard, one.seq))
             self._take((shard, one.seq), one.subject.split(".", 2)[2], one.data)
-        if last > after and (shard, last) > max(found, default=(shard, 0)):
+        if after < last and (shard, last) > max(found, default=(shard, 0)):
             raise Unavailable(f"stream {shard}: read from a replica that is behind")
         return found
 
-    async def _last_seq(self, stream: str) -> int:
-        info = await self._bus.js_api(f"STREAM.INFO.{stream}", {})
+    async def _last_seq(self, stream: str, *, timeout_s: float = 2.0) -> int:
+        info = await self._bus.js_api(f"STREAM.INFO.{stream}", {}, timeout_s=timeout_s)
         return int(info["state"]["last_seq"])
 
     # --- at the end --------------------------------------------------------------------------------------------------
@@ -248,11 +253,12 @@ async def record(*buses: Bus) -> AsyncIterator[Recorder]:
         for bus in buses
         for kind in ("rec", "job", "done")
     ]
-    following = asyncio.create_task(recorder.follow())
+    following = {asyncio.create_task(recorder.follow(shard)) for shard in range(SHARDS)}
     try:
         yield recorder
     finally:
-        following.cancel()
-        await asyncio.wait({following})
+        for task in following:
+            task.cancel()
+        await asyncio.wait(following)
         for subscription in heard:
             await subscription.unsubscribe()

@@ -1,0 +1,137 @@
+"""Which worker does what, by its heartbeats and the records; and which process it is, by its connection."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import procs
+from harness.groups import is_sandbox_zygote
+
+from agent_sandbox.embedded.folder import Folder
+from agent_sandbox.embedded.procs import ProcessId, identify
+from shared import messages, subjects
+from shared.bus import Bus, Message
+from shared.cluster import monitor, open_layout
+from shared.messages import WorkerBeat
+from shared.record import Record
+from shared.testing.history import Place, TaskKey
+
+FRESH_S = 0.6
+"""A heartbeat that is older says nothing about now."""
+ESTABLISHED = "01"
+
+
+@dataclass(frozen=True)
+class Busy:
+    """A worker in the middle of a task."""
+
+    worker: str
+    task: TaskKey
+    deaths: int
+    """Of the worker's process in this task so far, as the record of this very epoch says."""
+
+
+class Workers:
+    """What the workers of a pool say, and the records that they own."""
+
+    def __init__(self) -> None:
+        self._beats: dict[str, tuple[float, WorkerBeat]] = {}
+        self._records: dict[tuple[str, str], Record] = {}
+
+    async def listen(self, bus: Bus, pool: str) -> None:
+        """Hear a pool's heartbeats."""
+        await bus.subscribe(subjects.heartbeat(pool), self.hear)
+
+    def hear(self, message: Message) -> None:
+        """Take in a heartbeat."""
+        beat = messages.decode(message.data, WorkerBeat)
+        self._beats[beat.worker] = (time.monotonic(), beat)
+
+    def on_stored(self, _: Place, subject: str, data: bytes) -> None:
+        """Take in what a state stream has stored."""
+        if subject.startswith("rec."):
+            record = messages.decode(data, Record)
+            self._records[record.tenant, record.session] = record
+
+    def busy(self) -> list[Busy]:
+        """Return the workers that ran a task when they were heard last, a moment ago.
+
+        Only those whose record is known in the epoch that they name: its count of deaths is the one that counts.
+        """
+        found = []
+        now = time.monotonic()
+        for worker, (at, beat) in list(self._beats.items()):
+            if now - at > FRESH_S:
+                if now - at > 60:
+                    del self._beats[worker]
+                continue
+            if beat.task is None or beat.session is None or beat.state != "running":
+                continue
+            tenant = beat.tenant or ""
+            record = self._records.get((tenant, beat.session))
+            if record is not None and (record.owner, record.epoch) == (worker, beat.epoch):
+                found.append(Busy(worker, (tenant, beat.session, beat.task), record.deaths))
+        return found
+
+
+class Finder:
+    """Finds the process of a worker: the one below the nodes that holds the connection of that name."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._monitors = [server.monitor for server in open_layout(folder.servers).file.ports]
+
+    def find(self, worker: str, nodes: list[int]) -> ProcessId | None:
+        """Return a worker's process, or None where there is none (any more)."""
+        wanted = _sockets_from(self._ports_of(worker))
+        if not wanted:
+            return None
+        zygotes = [zygote for node in nodes for zygote in _children(node)]
+        for zygote in zygotes:
+            if is_sandbox_zygote(procs.read_command(zygote)):
+                continue
+            for pid in _children(zygote):
+                if wanted & _open_sockets(pid):
+                    return identify(pid)
+        return None
+
+    def _ports_of(self, name: str) -> set[int]:
+        found = set()
+        for port in self._monitors:
+            answer = monitor.ask(port, "/connz?limit=4096") or {}
+            found |= {
+                connection["port"]
+                for connection in answer.get("connections") or []
+                if connection.get("name") == name
+            }
+        return found
+
+
+def _sockets_from(ports: set[int]) -> set[str]:
+    """Return what links in /proc/<pid>/fd say of the sockets that are connected from these local ports."""
+    if not ports:
+        return set()
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return {
+        f"socket:[{row[9]}]"
+        for row in rows
+        if row[3] == ESTABLISHED and int(row[1].rpartition(":")[2], 16) in ports
+    }
+
+
+def _children(pid: int) -> list[int]:
+    """Return the children of a process, without a look at all others of the machine."""
+    found: list[int] = []
+    with suppress(OSError):  # it is gone
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            found += [int(word) for word in (thread / "children").read_text().split()]
+    return found
+
+
+def _open_sockets(pid: int) -> set[str]:
+    try:
+        return {str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()}
+    except OSError:  # gone
+        return set()
