@@ -108,21 +108,11 @@ class TestLanes:
     """Order of lanes."""
 
     def test_recovery_comes_first_batch_last(self) -> None:
-        """As a rule."""
-        hints = [("batch", 0), ("interactive", 2), ("recovery", 1)]
+        """Of bells that rang together the most urgent is answered, of the same class the first."""
+        rung = [("batch", 0), ("interactive", 2), ("interactive", 1)]
 
-        assert lanes.order(hints, draw=0.5, batch_first_every=10) == (
-            ("recovery", 1),
-            ("interactive", 2),
-            ("batch", 0),
-        )
-
-    def test_batch_comes_first_once_in_k(self) -> None:
-        """So that it never starves."""
-        hints = [("interactive", 2), ("batch", 0)]
-
-        assert lanes.order(hints, draw=0.099, batch_first_every=10)[0] == ("batch", 0)
-        assert lanes.order(hints, draw=0.1, batch_first_every=10)[0] == ("interactive", 2)
+        assert lanes.most_urgent_lane(rung) == ("interactive", 2)
+        assert lanes.most_urgent_lane([*rung, ("recovery", 1)]) == ("recovery", 1)
 
     def test_a_session_waits_in_the_most_urgent_class_that_is_asked_for(self) -> None:
         """Its own where nothing (or nonsense) is said; never in `recovery`, which is ours."""
@@ -133,7 +123,9 @@ class TestLanes:
 
     def test_unknown_lanes_are_ignored(self) -> None:
         """Hints are hints."""
-        assert lanes.order([("x", 0), ("batch", 9)], draw=0.5, batch_first_every=2) == ()
+        hints = [("batch", 1), ("x", 0), ("batch", 9), ("recovery", 0)]
+
+        assert lanes.known_lanes(hints) == (("batch", 1), ("recovery", 0))
 
 
 class TestClaims:

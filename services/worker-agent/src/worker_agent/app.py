@@ -61,7 +61,6 @@ class Worker:
         self._waiter = BellWaiter(
             at("wait_for_bell", PoolLanes(bus, pod.spec.pool)),
             self._claimer,
-            batch_first_every=settings.batch_first_every,
             on_delivery=self._make_ready,
         )
         self._runner = TaskRunner(

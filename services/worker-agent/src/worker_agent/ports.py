@@ -80,8 +80,8 @@ class Lanes(Protocol):
         """Pass a bell on to another idle worker."""
         ...
 
-    async def pull(self, lane: Lane) -> Delivery | None:
-        """Ask a lane for one message.
+    async def pull(self, lane: Lane, *, wait: bool) -> Delivery | None:
+        """Ask a lane for one message: for a moment, or only for one that is there already.
 
         Raises:
             Unavailable: the lane's shard does not answer.

@@ -17,8 +17,6 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Seconds that an idle session keeps its pod."""
     on_interrupt: OnInterrupt = "rerun"
     """The pool's rule for tasks whose worker died."""
-    batch_first_every: Annotated[int, Meta(ge=2)] = 10
-    """Once in so many times `batch` is asked first."""
     fence_s: Annotated[float, Meta(gt=1)] = 4.0
     """T_fence: without contact for this long less `fence_margin_s`, user code is frozen."""
     fence_margin_s: Annotated[float, Meta(gt=0)] = 1.0

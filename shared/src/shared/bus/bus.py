@@ -281,7 +281,7 @@ class Bus:
         return read.scan(self._link, stream, subject_filter, (after_seq, batch))
 
     async def pull(self, stream: str, consumer: str, *, expires_s: float = 0.15) -> Delivery | None:
-        """Take one message from a consumer, waiting at most `expires_s`; None: there was none.
+        """Take one message from a consumer, waiting at most `expires_s` (0: not at all); None: there was none.
 
         Raises:
             NotFound: there is no such consumer.

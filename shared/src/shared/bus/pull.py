@@ -74,7 +74,7 @@ def nak_body(delay_s: float) -> bytes:
 
 
 async def pull(link: Link, stream: str, consumer: str, expires_s: float) -> Delivery | None:
-    """Take one message, waiting for one at most `expires_s` seconds; None: there was none.
+    """Take one message, waiting for one at most `expires_s` seconds (0: not at all); None: there was none.
 
     The pull is waited for until the server has ended it. A delivery that comes later all the same (the server was
     hung, the caller was cancelled) is given back at once.
@@ -85,7 +85,8 @@ async def pull(link: Link, stream: str, consumer: str, expires_s: float) -> Deli
     """
 
     subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
-    body = _encode({"batch": 1, "expires": int(expires_s * 1e9)})
+    waiting = {"expires": int(expires_s * 1e9)} if expires_s > 0 else {"no_wait": True}
+    body = _encode({"batch": 1, **waiting})
     try:
         answer = await link.ask_once(
             subject,

@@ -59,7 +59,6 @@ class SpecMint:
             | {
                 f"{WORKER}IDLE_RELEASE_S": str(pool.idle_release_s),
                 f"{WORKER}ON_INTERRUPT": pool.on_interrupt,
-                f"{WORKER}BATCH_FIRST_EVERY": str(pool.batch_first_every),
                 f"{WORKER}FULL_TENANTS": ",".join(self.full_tenants[:TOLD_MAX]),
             },
         )

@@ -13,10 +13,11 @@ from pool_manager.core.slots import (
     KEPT_S,
     LEFT_ALONE_S,
     SILENT_S,
-    Lane,
+    Due,
     SlotRow,
     Slots,
 )
+from pool_manager.core.turns import Lane
 from shared.messages import Slot
 
 FIRST_GENERATIONS = 100_000
@@ -126,8 +127,10 @@ def starts(slots: Slots, facts: Facts, clock: Clock) -> list[Start]:
         return []
     now = clock.now
     room_start, room_pods = _room(slots, facts, now)
+    # Messages wait that nobody was free to hear: whoever comes now asks for the most urgent of them.
+    pressed = room_pods < len(slots.due) if slots.on_demand else slots.is_starved
     planned: list[Start] = []
-    for name, due in list(slots.due.items()):
+    for name, due in _in_turn(slots):
         row = slots.rows.get(name)
         slot = _next(slots, name, row, facts.peers.me, clock)
         if room_pods > NEAR_CAP:
@@ -154,10 +157,18 @@ def starts(slots: Slots, facts: Facts, clock: Clock) -> list[Start]:
                 msgspec.structs.replace(slot, node=place.node),
                 row.seq if row else 0,
                 place.isolation,
-                (due.lane,) if due.lane else (),
+                slots.turns.lanes() if pressed else (due.lane,) if due.lane else (),
             )
         )
     return planned
+
+
+def _in_turn(slots: Slots) -> list[tuple[str, Due]]:
+    """Return the slots that want a pod, those of the most urgent messages first, else as they came."""
+    first = slots.turns.classes()
+    return sorted(
+        slots.due.items(), key=lambda item: first.index(item[1].lane[0]) if item[1].lane else 0
+    )
 
 
 def _room(slots: Slots, facts: Facts, now: float) -> tuple[int, int]:

@@ -12,13 +12,11 @@ from typing import Literal
 
 import msgspec
 
+from pool_manager.core.turns import Lane, Turns
 from shared.messages import Slot
 from shared.pools import PoolSpec
 
 Phase = Literal["starting", "warm", "taken", "gone"]
-Lane = tuple[str, int]
-"""(class, shard)"""
-
 SILENT_S = 8.0
 """Warm workers beat every 2 s; after three and a fence one is given up."""
 LEFT_ALONE_S = 2.0
@@ -70,6 +68,7 @@ class Slots:
         """Why the stock is not full."""
         self.unclaimed = 0
         """About how many messages rang lately that no worker has claimed."""
+        self.turns = Turns(spec.batch_first_every)
 
     @property
     def on_demand(self) -> bool:
@@ -142,6 +141,10 @@ class Slots:
     def rang(self) -> None:
         """A message was stored in one of the pool's lanes."""
         self.unclaimed += 1
+
+    def stands(self, backlog: int) -> None:
+        """So many messages wait for some time already; of those that rang lately some have ended elsewhere."""
+        self.unclaimed = max(self.unclaimed // 2, backlog)
 
     @property
     def is_starved(self) -> bool:

@@ -71,6 +71,8 @@ class World:
         row = self.table.apply(record, seq, now=now, stored_ms=stored_ms)
         if row is None or record.owner is None or (slots := self.pools.get(record.pool)) is None:
             return False
+        if record.state == "running" and row.since == now:
+            slots.turns.started(record.lane)
         return slots.taken(record.owner, now)
 
     def on_worker(self, beat: WorkerBeat, now: float) -> Due | None:

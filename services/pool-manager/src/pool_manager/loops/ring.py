@@ -10,6 +10,7 @@ import asyncio
 import time
 
 from pool_manager.core.slots import Slots
+from pool_manager.core.turns import Lane
 from pool_manager.core.world import World
 from pool_manager.loops.hands import wait_for
 from pool_manager.ports import Queue
@@ -25,10 +26,10 @@ BELLS_MAX = 128
 """Bells for one lane at a time."""
 IN_HAND_BELLS = 4
 """Bells for what was handed to workers and is still there."""
+Dues = dict[Lane, int]
+"""For how many messages of a lane to ring."""
 LOOK_AHEAD = 32
 """Messages for which pods are started at one go, beside those that ring."""
-
-
 SOON_S = 0.03
 """A worker that says that it is warm hears bells a moment later."""
 
@@ -44,7 +45,6 @@ class Ringer:
         self._queue = queue
         self._refill = refill
         self._before: dict[tuple[str, str, int], int] = {}
-        self._passes = 0
 
     def heard_bell(self, pool: str, klass: str, shard: int, seq: int | None) -> None:
         """A message was stored in a lane; where the pool has no stock, it gets a pod."""
@@ -63,16 +63,14 @@ class Ringer:
         while True:
             soon = await wait_for(self.wanted, poll_at - time.monotonic())
             now = time.monotonic()
-            if now >= poll_at:
+            polls = now >= poll_at
+            if polls:
                 poll_at = now + EVERY_S
-                for slots in self._world.pools.values():
-                    slots.unclaimed //= (
-                        2  # ends elsewhere are not seen here; what waits long is polled
-                    )
             elif soon:
                 await asyncio.sleep(SOON_S)
-            if self._world.peers.is_first("ring", now):
-                await self._ring(await self._counts(), soon=soon)
+            rings = self._world.peers.is_first("ring", now)
+            if polls or rings:
+                await self._look(rings=rings, soon=not polls)
 
     async def _counts(self) -> dict[int, dict[tuple[str, str], int]]:
         """Return what waits, by shard and (pool, class); a shard that does not answer is left out."""
@@ -84,35 +82,53 @@ class Ringer:
                 log.debug("ring.failed", shard=shard, code=exc.code, error=str(exc))
         return counts
 
-    async def _ring(self, counts: dict[int, dict[tuple[str, str], int]], *, soon: bool) -> None:
+    async def _look(self, *, rings: bool, soon: bool) -> None:
+        """See what waits; every pool-manager knows it, one of them rings."""
+        counts = await self._counts()
+        for pool, slots in self._world.pools.items():
+            dues: Dues = {}
+            for klass in CLASSES:
+                for shard, waiting in counts.items():
+                    lane = (pool, klass, shard)
+                    count = waiting.get((pool, klass), 0)
+                    if due := self._due(lane, count, soon and slots.is_starved):
+                        dues[klass, shard] = due
+            if not soon:
+                slots.stands(sum(dues.values()))
+            if rings and dues:
+                await self._ring(slots, dues, soon=soon)
+
+    async def _ring(self, slots: Slots, dues: Dues, *, soon: bool) -> None:
         """Ring as often as a pool has warm workers, for its most urgent lanes first.
 
         A worker answers the bell that it hears: with bells for every lane that holds messages, as many would go to
-        `batch` as to what is urgent. Once in `batch_first_every` passes `batch` comes first, so that it never starves.
+        `batch` as to what is urgent. Where it is the turn of `batch`, one bell is for it.
         """
-        self._passes += 1
-        for pool, slots in self._world.pools.items():
-            bells = slots.count["warm"]
-            batch_first = self._passes % slots.spec.batch_first_every == 0
-            for klass in ("batch", *CLASSES[:-1]) if batch_first else CLASSES:
-                for shard, waiting in counts.items():
-                    lane = (pool, klass, shard)
-                    due = self._due(lane, waiting.get((pool, klass), 0), soon and slots.is_starved)
-                    try:
-                        if due:
-                            bells -= await self._ring_lane(lane, min(due, bells))
-                        if due and slots.on_demand and not soon:
-                            await self._start_for(slots, klass, shard, due)
-                    except ServiceError as exc:
-                        log.debug("ring.failed", shard=shard, code=exc.code, error=str(exc))
+        bells = slots.count["warm"]
+        lanes = [(lane, BELLS_MAX) for lane in dues]  # the most urgent first
+        if slots.turns.is_batch_due:
+            lanes = [(lane, 1) for lane in dues if lane[0] == "batch"][:1] + lanes
+        for lane, most in lanes:
+            if bells <= 0:
+                break
+            try:
+                bells -= await self._ring_lane(slots, lane, min(dues[lane], bells, most))
+            except ServiceError as exc:
+                log.debug("ring.failed", shard=lane[1], code=exc.code, error=str(exc))
+        if slots.on_demand and not soon:
+            for lane, due in dues.items():
+                try:
+                    await self._start_for(slots, lane, due)
+                except ServiceError as exc:
+                    log.debug("ring.failed", shard=lane[1], code=exc.code, error=str(exc))
 
-    async def _ring_lane(self, lane: tuple[str, str, int], bells_max: int) -> int:
+    async def _ring_lane(self, slots: Slots, lane: Lane, bells_max: int) -> int:
         """Ring for a lane at most so often; return how often.
 
         Most of what is still there in a burst is in workers' hands: a bell for it wakes one for nothing. Some of it may
         have been given back, or its worker may have died: a few bells find out.
         """
-        pool, klass, shard = lane
+        pool, (klass, shard) = slots.spec.name, lane
         fresh = await self._queue.undelivered(shard, pool, klass)
         bells = min(bells_max, fresh + IN_HAND_BELLS, BELLS_MAX)
         for _ in range(bells):
@@ -127,8 +143,9 @@ class Ringer:
         due, self._before[lane] = min(waiting, self._before.get(lane, 0)), waiting
         return due
 
-    async def _start_for(self, slots: Slots, klass: str, shard: int, waiting: int) -> None:
+    async def _start_for(self, slots: Slots, lane: Lane, waiting: int) -> None:
         """Ask for pods for the oldest messages of a lane, as far as none is on its way to them."""
+        klass, shard = lane
         missing = waiting - slots.count["starting"] - slots.count["warm"] - len(slots.due)
         after = 0
         for _ in range(min(missing, LOOK_AHEAD)):
@@ -137,7 +154,7 @@ class Ringer:
                 break
             after = message.seq
             name = slot_name(shard, message.seq)
-            slots.demand(name, (klass, shard), again=True, now=time.monotonic())
+            slots.demand(name, lane, again=True, now=time.monotonic())
         self._refill.set()
 
 

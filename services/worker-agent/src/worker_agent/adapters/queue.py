@@ -85,10 +85,12 @@ class PoolLanes:
         """Pass a bell on to another idle worker."""
         await self._bus.publish(subjects.bell(self._pool, *lane))
 
-    async def pull(self, lane: Lane) -> QueueDelivery | None:
-        """Ask a lane for one message."""
+    async def pull(self, lane: Lane, *, wait: bool) -> QueueDelivery | None:
+        """Ask a lane for one message: for a moment, or only for one that is there already."""
         klass, shard = lane
         delivery = await self._bus.pull(
-            subjects.queue_stream(shard), subjects.consumer(self._pool, klass), expires_s=PULL_S
+            subjects.queue_stream(shard),
+            subjects.consumer(self._pool, klass),
+            expires_s=PULL_S if wait else 0.0,
         )
         return None if delivery is None else QueueDelivery(delivery)

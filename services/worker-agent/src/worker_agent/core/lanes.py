@@ -11,17 +11,14 @@ Lane = tuple[str, int]
 """(class, queue shard)."""
 
 
-def order(hints: Sequence[Lane], *, draw: float, batch_first_every: int) -> tuple[Lane, ...]:
-    """Return the lanes known to hold messages in the order to ask them.
+def most_urgent_lane(rung: Sequence[Lane]) -> Lane:
+    """Return the lane to ask of those whose bells rang; of the same class the first."""
+    return min(rung, key=lambda lane: CLASSES.index(lane[0]))
 
-    Args:
-        hints: lanes that were said to hold messages; anything else is ignored.
-        draw: uniform in [0, 1): with probability 1 / `batch_first_every` batch comes first, so it never starves.
-        batch_first_every: the pool's k.
-    """
-    classes = CLASSES if draw * batch_first_every >= 1 else ("batch", *CLASSES[:-1])
-    known = [lane for lane in hints if lane[0] in CLASSES and 0 <= lane[1] < SHARDS]
-    return tuple(sorted(set(known), key=lambda lane: (classes.index(lane[0]), known.index(lane))))
+
+def known_lanes(hints: Sequence[Lane]) -> tuple[Lane, ...]:
+    """Return those lanes that there are, in their order: a hint may come from another version."""
+    return tuple(lane for lane in hints if lane[0] in CLASSES and 0 <= lane[1] < SHARDS)
 
 
 def lane_for(asked: Iterable[str | None], own: str) -> str:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from shared import logs
 from shared.errors import ServiceError, Unavailable
 from shared.service import Stop
-from worker_agent.core import lanes
-from worker_agent.core.lanes import Lane
+from worker_agent.core.lanes import Lane, known_lanes, most_urgent_lane
 from worker_agent.loops.claim import Claimer
 from worker_agent.ports import Delivery, Held, Lanes
 
@@ -18,6 +17,8 @@ log = logs.get(__name__)
 
 BELLS_MAX = 64
 """Bells kept until they are answered or passed on; the pool-manager rings again for what is dropped."""
+ASKS_MAX = 8
+"""Messages of one lane that are taken and dropped before the next lane is asked."""
 LANE_RETRY_S = 0.2
 """Pause after a lane that did not answer."""
 
@@ -35,7 +36,6 @@ class BellWaiter:
         queue: Lanes,
         claimer: Claimer,
         *,
-        batch_first_every: int,
         on_delivery: Callable[[Delivery], None],
     ) -> None:
         """Pull from `queue`, claim by `claimer`.
@@ -44,7 +44,6 @@ class BellWaiter:
         """
         self._queue = queue
         self._claimer = claimer
-        self._batch_first_every = batch_first_every
         self._on_delivery = on_delivery
         self._bells: asyncio.Queue[Lane] = asyncio.Queue(BELLS_MAX)
         self._leaving: asyncio.Task[None] | None = None
@@ -53,12 +52,12 @@ class BellWaiter:
         """Return the first session that this worker won, or None when it is to leave.
 
         Args:
-            hints: lanes known to hold messages, asked before the first wait.
+            hints: lanes that may hold messages, asked in this order before the first wait: else a bell for something
+                new would go before what waits already.
             stop: set when the worker is to leave.
         """
-        for lane in self._in_order(hints):
-            if (held := await self._take(lane)) is not None:
-                return held
+        if (held := await self._ask(known_lanes(hints), stop)) is not None:
+            return held
         stopping = asyncio.ensure_future(stop.wait())
         try:
             while not stop.is_set:
@@ -80,6 +79,26 @@ class BellWaiter:
             self._start_leaving()
         assert self._leaving is not None, "just started"
         await self._leaving
+
+    async def _ask(self, hinted: Sequence[Lane], stop: Stop) -> Held | None:
+        """Ask lanes one after another for what is there; a shard that does not answer is asked nothing more."""
+        down: set[int] = set()
+        for lane in hinted:
+            for _ in range(
+                ASKS_MAX
+            ):  # what is not queued any more is dropped, and the next one asked for
+                if lane[1] in down or stop.is_set:
+                    break
+                try:
+                    delivery = await self._queue.pull(lane, wait=len(hinted) == 1)
+                except Unavailable:
+                    down.add(lane[1])
+                    break
+                if delivery is None:
+                    break
+                if (held := await self._claim(delivery)) is not None:
+                    return held
+        return None
 
     async def _join(self, stop: Stop) -> None:
         """Join the group of idle workers, however long the servers take."""
@@ -115,23 +134,21 @@ class BellWaiter:
         rung = [bell]
         while not self._bells.empty():
             rung.append(self._bells.get_nowait())
-        lane = self._in_order(rung)[0]
+        lane = most_urgent_lane(rung)
         rung.remove(lane)
         for other in rung:
             self._heard(other)  # passed on by leaving
         self._start_leaving()
         return await self._take(lane)
 
-    def _in_order(self, known: Sequence[Lane]) -> tuple[Lane, ...]:
-        return lanes.order(known, draw=random.random(), batch_first_every=self._batch_first_every)
-
     async def _take(self, lane: Lane) -> Held | None:
         try:
-            delivery = await self._queue.pull(lane)
+            delivery = await self._queue.pull(lane, wait=True)
         except Unavailable:
             await asyncio.sleep(LANE_RETRY_S * (1 + random.random()))
             return None
-        if delivery is None:
-            return None
+        return None if delivery is None else await self._claim(delivery)
+
+    async def _claim(self, delivery: Delivery) -> Held | None:
         self._on_delivery(delivery)
         return await self._claimer.claim(delivery)

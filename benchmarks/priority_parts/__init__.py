@@ -1,0 +1,1 @@
+"""What `bench priority` consists of."""
