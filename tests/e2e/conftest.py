@@ -23,6 +23,11 @@ stock = 4
 [[pool]]
 name = "cold"
 stock = 0
+[[pool]]
+name = "narrow"
+stock = 1
+pods_max = 1
+batch_first_every = 5
 """
 
 Finished = subprocess.CompletedProcess[str]
@@ -57,7 +62,7 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def embedded(place: Path) -> Iterator[Folder]:
-    """A running cluster with two pools; whoever uses it leaves it running."""
+    """A running cluster with three pools; whoever uses it leaves it running."""
     pools = place / "pools.toml"
     pools.write_text(POOLS)
     folder = Folder(place / "shared")

@@ -124,6 +124,7 @@ def test_status_says_what_runs_and_fits_the_terminal(embedded: Folder, cli_on: C
     assert {pool["pool"]: pool["stock"] for pool in view["pools"]["pools"]} == {
         "default": 4,
         "cold": 0,
+        "narrow": 1,
     }
     assert all(node["alive"] and node["isolation"] for node in view["pools"]["nodes"])
     for word in ("pool-manager-1", "node-2", "isolation on node-1", "landlock", "default"):

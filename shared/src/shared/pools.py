@@ -50,7 +50,7 @@ class PoolSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     idle_release_s: Annotated[float, Meta(gt=0, le=7 * 24 * 3600)] = 600.0
     """Seconds that an idle session keeps its pod before it is released."""
     batch_first_every: Annotated[int, Meta(ge=2, le=1000)] = 10
-    """A free worker looks at `batch` first once in so many times, so that batch never starves."""
+    """While both classes wait, at least one start in so many is of `batch`, so that it never starves."""
 
 
 class _PoolFile(msgspec.Struct, forbid_unknown_fields=True):
