@@ -3,6 +3,7 @@
 from agent_sandbox.access import ClientOptions
 from agent_sandbox.client import Client
 from agent_sandbox.events import Event, Missing, Output, Recovered, Started
+from agent_sandbox.letters import DeadLetters
 from agent_sandbox.results import Result, TaskFailed
 from agent_sandbox.running import RunningTask
 from agent_sandbox.session import Session
@@ -20,6 +21,7 @@ from shared.errors import (
 __all__ = [
     "Client",
     "ClientOptions",
+    "DeadLetters",
     "Event",
     "Forbidden",
     "InvalidMessage",

@@ -8,9 +8,13 @@ from pathlib import Path
 import msgspec
 
 from agent_sandbox import places
+from shared.bus import BusOptions
 from shared.errors import Forbidden, InvalidMessage, NotFound, Unavailable
 from shared.identity import read_credential
 from shared.messages import Credential
+
+NOBODY_S = 0.25
+"""How long nobody must take a task until the pool-managers are asked whether there is such a pool (`publishing`)."""
 
 
 class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,3 +83,13 @@ def _read(path: Path) -> Credential:
         return read_credential(path)
     except OSError as exc:
         raise Forbidden(f"credential {path}: {exc.strerror}") from exc
+
+
+def bus_options(access: Access) -> BusOptions:
+    """Return how a client connects."""
+    return BusOptions(
+        servers=access.servers,
+        name="client",
+        credential=access.credential,
+        nobody_s=NOBODY_S,
+    )

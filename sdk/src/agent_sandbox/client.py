@@ -10,9 +10,10 @@ from typing import Any, Self, TypeVar, Unpack
 
 import msgspec
 
-from agent_sandbox.access import Access, ClientOptions, find_access
+from agent_sandbox.access import Access, ClientOptions, bus_options, find_access
 from agent_sandbox.cancelling import bounded, cancel_task
 from agent_sandbox.drawing import IdDrawer
+from agent_sandbox.letters import DeadLetters
 from agent_sandbox.orders import (
     Order,
     RunOptions,
@@ -24,16 +25,12 @@ from agent_sandbox.orders import (
 )
 from agent_sandbox.places import FAILPOINTS_VARIABLE
 from agent_sandbox.results import Result, error_of
-from agent_sandbox.running import (
-    RESULT_GRACE_S,
-    RunningTask,
-    finish,
-)
+from agent_sandbox.running import RESULT_GRACE_S, RunningTask, finish
 from agent_sandbox.session import Session
 from agent_sandbox.turns import PublishTurns
 from shared import messages, subjects
-from shared.bus import Bus, BusOptions
-from shared.errors import ErrorInfo, NotFound
+from shared.bus import Bus
+from shared.errors import ErrorInfo
 from shared.failpoints import Failpoints
 from shared.ids import parse_name, parse_task_id
 from shared.messages import CancelAnswer, TaskResult
@@ -83,7 +80,7 @@ class Client:
             find_access, given.state, given.servers, given.credential, dict(os.environ)
         )
         bus = await Bus.connect(
-            BusOptions(servers=access.servers, name="client", credential=access.credential),
+            bus_options(access),
             deadline_s=given.connect_s,
         )
         await self._ids.listen(bus)
@@ -111,6 +108,11 @@ class Client:
         if self._bus is None:
             raise RuntimeError("use the client in `async with Client() as client:`")
         return self._bus
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """This tenant's dead letters: tasks that could not be read, or killed their workers."""
+        return DeadLetters(self)
 
     # --- one-shots -------------------------------------------------------------------------------------------------
 
@@ -163,7 +165,7 @@ class Client:
 
         Args:
             task: with `keep`, the session stays open.
-            options: `pool`, `klass` and `task_id` are read.
+            options: `pool`, `klass`, `task_id` and `replay_of` are read.
 
         Raises:
             InvalidMessage: the task breaks a limit (named); it was not published.
@@ -180,12 +182,10 @@ class Client:
             subject=subjects.task(self.options.tenant, pool, klass),
             body=encode_task(task),
             pool=pool,
+            replay_of=options.get("replay_of"),
             wait_s=task.deadline_s + RESULT_GRACE_S,
         )
-        try:
-            return await self._turns.start(self.bus, order, deadline_s=self.options.publish_s)
-        except NotFound as exc:
-            raise NotFound(f"no pool {pool!r}: nobody takes tasks for it") from exc
+        return await self._turns.start(self.bus, order, deadline_s=self.options.publish_s)
 
     # --- sessions --------------------------------------------------------------------------------------------------
 
@@ -213,7 +213,7 @@ class Client:
         Args:
             session_id: the session.
             task: what to do.
-            options: `klass` and `task_id` are read.
+            options: `klass`, `task_id` and `replay_of` are read.
 
         Raises:
             InvalidMessage: the task breaks a limit (named); it was not published.
@@ -229,6 +229,7 @@ class Client:
             body=encode_task(task),
             pool=None,
             klass=None if klass is None else check_class(klass),
+            replay_of=options.get("replay_of"),
             wait_s=task.deadline_s + RESULT_GRACE_S,
         )
         return await self._turns.start(self.bus, order, deadline_s=self.options.publish_s)
@@ -278,7 +279,7 @@ class Client:
         """Ask the pool-managers about this tenant's sessions or the pools.
 
         Args:
-            what: `sessions`, `session` or `pools`.
+            what: `sessions`, `session`, `pools`, `dead_letters`, ….
             question: body of the request.
             kind: type of the answer.
 

@@ -77,6 +77,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Pool of a first task; None for a later task of a session."""
     klass: str | None = None
     """Class that a later task of a session asks for; None: the session's own. A first task's stands in its subject."""
+    replay_of: str | None = None
+    """The task whose dead letter this one replays."""
     wait_s: float
     """Longest wait for the result, counted from its publish."""
 

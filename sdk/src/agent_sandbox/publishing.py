@@ -24,7 +24,7 @@ async def publish_order(bus: Bus, order: Order, until: float) -> PubAck:
 
     Raises:
         LimitExceeded: body too large, or the lane is full; it was not accepted.
-        NotFound: no such pool; it was not accepted.
+        NotFound: no such pool (those that there are are named); it was not accepted.
         Unavailable: surely not accepted in time.
         OutcomeUnknown: no answer; it may have been accepted.
     """
@@ -33,24 +33,40 @@ async def publish_order(bus: Bus, order: Order, until: float) -> PubAck:
             return await bus.publish_acked(
                 order.subject,
                 order.body,
-                message_id=order.task,
-                headers=None if order.klass is None else {headers.CLASS: order.klass},
+                message_id=message_id_of(order),
+                headers=_headers(order),
                 deadline_s=max(AGAIN_S, until - time.monotonic()),
             )
         except NotFound as exc:
-            if order.pool is not None and not await _may_exist(bus, order.tenant, order.pool):
-                raise
+            pools = None if order.pool is None else await _pools(bus, order.tenant)
+            if pools is not None and order.pool not in pools:
+                known = ", ".join(sorted(pools)) or "none"
+                raise NotFound(f"no pool {order.pool!r}; there are: {known}") from exc
             if time.monotonic() + AGAIN_S >= until:
                 raise Unavailable(f"{order.subject}: no stream took it in time: {exc}") from exc
             await asyncio.sleep(AGAIN_S)
 
 
-async def _may_exist(bus: Bus, tenant: str, pool: str) -> bool:
-    """Return whether the pool-managers know a pool, or can not say."""
+def message_id_of(order: Order) -> str:
+    """Return the `Nats-Msg-Id` of a task.
+
+    A stream keeps one message of each id for ten minutes, whoever sent it. Task ids that are only unique in their
+    session would meet there, so a later task's names the session as well.
+    """
+    return order.task if order.task == order.session else f"{order.session}:{order.task}"
+
+
+def _headers(order: Order) -> dict[str, str] | None:
+    fields = {headers.CLASS: order.klass, headers.REPLAY_OF: order.replay_of}
+    return {name: value for name, value in fields.items() if value is not None} or None
+
+
+async def _pools(bus: Bus, tenant: str) -> set[str] | None:
+    """Return the pools that the pool-managers know; None: nobody could say."""
     subject = subjects.ask(tenant, "pools")
     try:
         answer = await bus.request(subject, messages.encode(Message()), timeout_s=ASK_S)
         found = messages.decode(answer.data, PoolsAnswer)
     except ServiceError:
-        return True
-    return found.error is not None or any(view.pool == pool for view in found.pools)
+        return None
+    return None if found.error is not None else {view.pool for view in found.pools}

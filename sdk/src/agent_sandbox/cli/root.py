@@ -8,6 +8,7 @@ import sys
 import click
 
 from agent_sandbox.cli.cluster import down, status, up
+from agent_sandbox.cli.deadletter import deadletter
 from agent_sandbox.cli.output import print_json
 from agent_sandbox.cli.run import run
 from agent_sandbox.cli.session import session
@@ -27,7 +28,7 @@ def root() -> None:
     """Run untrusted code in warm, confined sandboxes."""
 
 
-for _command in (up, down, status, run, session, task):
+for _command in (up, down, status, run, session, task, deadletter):
     root.add_command(_command)
 
 

@@ -24,11 +24,10 @@ BATCH_MESSAGES_MAX = 1000
 
 RETRY_WAIT_MIN_S = 0.05
 RETRY_WAIT_MAX_S = 0.25
-NOBODY_TRIES = 12
-"""Tries that all must find no stream before we believe that there is none: one shard that elects its leader looks the
+NOBODY_TRIES_PER_S = 8
+"""So many tries must all find no stream before we believe that there is none: one shard that elects its leader looks the
 same, but a new session's subject meets another shard in two of three tries. A subject that leads to one stream alone
 proves nothing: an election takes up to nine seconds."""
-NOBODY_S = 1.5
 SPREAD = "task."
 """Subjects that the account's mapping spreads over the shards begin so."""
 
@@ -63,6 +62,7 @@ async def _try_until_stored(
     link: Link, subject: str, data: bytes, headers: Mapping[str, str], limits: tuple[float, float]
 ) -> PubAck:
     attempt_s, deadline_s = limits
+    nobody_s = link.options.nobody_s
     began = time.monotonic()
     end = began + deadline_s
     unanswered: ServiceError | None = None
@@ -82,9 +82,9 @@ async def _try_until_stored(
             nobody += 1
             if (
                 subject.startswith(SPREAD)
-                and nobody >= NOBODY_TRIES
+                and nobody >= nobody_s * NOBODY_TRIES_PER_S
                 and unanswered is None
-                and time.monotonic() - began > NOBODY_S
+                and time.monotonic() - began > nobody_s
             ):
                 raise NotFound(f"no stream takes {subject}") from exc
         except OutcomeUnknown as exc:

@@ -87,6 +87,9 @@ class BusOptions(msgspec.Struct, frozen=True, kw_only=True):
     """For one try with one server."""
     pending_bytes_max: int = 8 * 1024 * 1024
     """Unsent bytes above which publishing is refused."""
+    nobody_s: float = 1.5
+    """How long nobody must listen on a stream's subject until that is believed: a stream that elects its leader looks
+    like none at all."""
     tls: Tls | None = None
     """None: plain TCP, unless a server demands TLS; then the system's authorities are believed."""
     tracer: Tracer | None = None

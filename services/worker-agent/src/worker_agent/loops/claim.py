@@ -161,10 +161,12 @@ class Claimer:
         """
         verdict = Verdict("rejected", "invalid", InvalidMessage(problem).info())
         record = _ended(request, verdict)
-        letter = letter_of(record, request.task, verdict)
+        letter, own = letter_of(record, request.task, verdict), delivery.headers.message_id or ""
         await self._truth.bury(
             msgspec.structs.replace(
-                letter, origin=_origin(delivery), message_id=delivery.headers.message_id or ""
+                letter,
+                origin=_origin(delivery),
+                message_id="" if own == request.task else own,
             ),
             delivery.data,
         )
