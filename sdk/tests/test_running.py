@@ -102,7 +102,7 @@ async def test_a_server_that_dies_before_the_publish_is_no_error() -> None:
     bus: Any = MovingBus(refusals=3)
     await start_task(bus, ORDER, deadline_s=5)
 
-    assert bus.published == [ORDER.task]
+    assert bus.published == [f"{ORDER.session}:{ORDER.task}"]
 
 
 async def test_no_server_at_all_is_an_error_at_the_deadline() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from shared import limits, subjects
 from shared.bus import Bus, Message, Write
-from shared.bus.publish import NOBODY_S
+from shared.bus.types import NOBODY_S
 from shared.errors import Conflict, LimitExceeded, NotFound, Rejected, Unavailable
 from shared.identity import roles
 from shared.ids import home

@@ -71,6 +71,9 @@ class Tracer(Protocol):
         """Return what surrounds the publish; it may add to `headers`, which are sent."""
 
 
+NOBODY_S = 1.5
+
+
 class BusOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How to connect."""
 
@@ -87,7 +90,7 @@ class BusOptions(msgspec.Struct, frozen=True, kw_only=True):
     """For one try with one server."""
     pending_bytes_max: int = 8 * 1024 * 1024
     """Unsent bytes above which publishing is refused."""
-    nobody_s: float = 1.5
+    nobody_s: float = NOBODY_S
     """How long nobody must listen on a stream's subject until that is believed: a stream that elects its leader looks
     like none at all."""
     tls: Tls | None = None
