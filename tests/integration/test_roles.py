@@ -111,29 +111,6 @@ async def test_a_client_hears_events_and_results_of_its_tenant(
         assert {await heard.get(), await heard.get()} == {b"line", b"result"}
 
 
-async def test_a_client_cannot_set_schedules_lifetimes_or_batches(
-    connect_client: Connect, admin_bus: Bus
-) -> None:
-    """Their headers would escape the subject that was allowed."""
-    client = await connect_client("mine")
-    for headers in (
-        {
-            "Nats-Schedule": "@at 2030-01-01T00:00:00Z",
-            "Nats-Schedule-Target": "q.0.other.default.batch",
-        },
-        {"Nats-TTL": "1s"},
-        {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": "1", "Nats-Batch-Commit": "1"},
-        {"Nats-Rollup": "all"},
-    ):
-        answer = await client.request(
-            subjects.task("mine", "default", "batch"),
-            b"{}",
-            timeout_s=5,
-            headers={**headers, "Nats-Msg-Id": uuid4().hex},
-        )
-        assert b'"error"' in answer.data, headers
-
-
 async def test_a_pool_manager_serves_clients_and_nodes(
     connect: Connect, connect_client: Connect
 ) -> None:
