@@ -192,6 +192,35 @@ class TestCommit:
         assert truth.record.state == "closed"
         assert truth.results == {SESSION: first}
 
+    async def test_its_own_commit_that_lands_late_is_no_double(self) -> None:
+        """It lands after the record was read and before the result is looked for: the session stays open.
+
+        Taken for an id that was published twice, it closed the session, and what was in its inbox was refused.
+        """
+        truth, sandbox = FakeTruth(), FakeSandbox()
+        held = owned(truth, body(keep=True))
+        late: list[tuple[Record, int, TaskResult]] = []
+        commit_now, look_now = truth.commit, truth.result_exists
+
+        async def commit_late(record: Record, expected_seq: int, result: TaskResult) -> int:
+            if not late:
+                late.append((record, expected_seq, result))
+                raise OutcomeUnknown("no answer")
+            return await commit_now(record, expected_seq, result)
+
+        async def land_and_look(record: Record, name: str) -> bool:
+            if name == SESSION and name not in truth.results:
+                await commit_now(*late[0])
+            return await look_now(record, name)
+
+        truth.commit = commit_late  # type: ignore[method-assign]  # this store is slow, once
+        truth.result_exists = land_and_look  # type: ignore[method-assign]  # likewise
+        await hold(truth, sandbox, held, Stop())
+
+        assert sandbox.ran == [SESSION]
+        assert truth.record.state == "idle"
+        assert truth.record.tasks_done == 1
+
     async def test_a_class_that_there_is_not_is_refused_by_name(self) -> None:
         """A definite end for one task, and the next one runs."""
         truth, sandbox, stop = FakeTruth(), FakeSandbox(), Stop()

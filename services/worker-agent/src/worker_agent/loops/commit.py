@@ -49,9 +49,11 @@ class Committer:
             else:
                 held.record = record
                 return True
-            landed = await self._resolve(held, record, deadline)
-            if landed or await self._has_result(held, result.task, deadline):
-                return landed
+            if await self._resolve(held, record, deadline):
+                return True
+            if await self._has_result(held, result.task, deadline):
+                # Its own, too, may have landed between the two readings; then the record has it by now.
+                return await self._resolve(held, record, deadline)
 
     async def write(self, held: Held, record: Record) -> None:
         """Write the record alone, with the same care.
