@@ -196,6 +196,19 @@ def test_a_pod_that_its_living_node_does_not_have_is_dead(detector: Detector, no
     assert (death.cause, death.process_died) == ("pod_absent", True)
 
 
+def test_a_new_detector_believes_a_living_node_at_once(detector: Detector, nodes: Nodes) -> None:
+    """T_fence after its own start is for silence: who has just been told needs no time to hear."""
+    detector.restart(CLAIMED - 1)
+    nodes.heard(node_beat(()), CLAIMED + 0.9)
+    assert detector.judge(row(), CLAIMED + 0.9) is None
+    nodes.heard(node_beat(()), CLAIMED + 1.4)
+
+    death = detector.judge(row(), CLAIMED + 1.5)
+
+    assert death is not None
+    assert (death.cause, death.process_died) == ("pod_absent", True)
+
+
 def test_a_node_that_started_anew_lost_its_pods_and_killed_none(
     detector: Detector, nodes: Nodes
 ) -> None:

@@ -161,21 +161,25 @@ class Detector:
         if record.state == "rescuing":
             late = now - row.since > RESCUE_S
             return Death(cause="rescue_late", process_died=False) if late else None
-        if now - self._started < bounds.fence_s:
-            return None
-        sign = self._silence(row, worker, now)
+        sign = self._by_node(row, now)
+        if sign is None and now - self._started >= bounds.fence_s:
+            sign = self._silence(row, worker, now)
         if sign is None:
             return None
         return Death(cause=sign, process_died=sign == "pod_absent", silent_ms=silent_ms)
 
-    def _silence(self, row: Row, worker: Worker | None, now: float) -> str | None:
-        bounds = self._bounds
+    def _by_node(self, row: Row, now: float) -> str | None:
+        """Return what the owner's node says of it by its heartbeats. That is a word, no silence."""
         node = self._nodes.get(row.record.node)
         if node is not None and node.restarted_at is not None and row.since < node.restarted_at:
             return "node_restarted"
         if node is not None and self._is_absent(row, now):
             former = node.started_ms > row.record.claimed_ms > 0
             return "node_restarted" if former else "pod_absent"
+        return None
+
+    def _silence(self, row: Row, worker: Worker | None, now: float) -> str | None:
+        bounds = self._bounds
         last = max(worker.seen if worker else 0.0, row.since, self._started)
         if now - last > bounds.fence_s:
             return "heartbeats_missed"
