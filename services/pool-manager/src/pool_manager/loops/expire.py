@@ -73,8 +73,12 @@ class Expirer:
             if not counts.get(lane[1:]):
                 del self._backlogs[lane]
         for pool, klass in counts:
-            if klass in CLIENT_CLASSES:  # recovery holds tokens only
+            if klass not in CLIENT_CLASSES:
+                continue  # recovery holds tokens only
+            try:
                 await self._look_into_lane((shard, pool, klass))
+            except ServiceError as exc:  # the other lanes do not wait for this one
+                log.debug("expire.failed", shard=shard, pool=pool, klass=klass, code=exc.code)
 
     async def _look_into_lane(self, lane: Lane) -> None:
         oldest = await self._queue.next_message(*lane, after_seq=0)
@@ -91,8 +95,14 @@ class Expirer:
                 break
             backlog.read(message.seq, _waiting(message))
         for waiting in backlog.overdue(now_ms):
-            await self._expire(lane, waiting, now_ms)
-            backlog.done(waiting.seq)
+            try:
+                await self._expire(lane, waiting, now_ms)
+            except (
+                ServiceError
+            ) as exc:  # its home has no leader, say: those with another home do not wait for it
+                log.debug("expire.failed", session_id=waiting.origin.session, code=exc.code)
+            else:
+                backlog.done(waiting.seq)
 
     async def _expire(self, lane: Lane, waiting: Waiting, now_ms: int) -> None:
         """Create the session as `expired`; whoever pulls the message after that drops it."""
