@@ -72,10 +72,11 @@ def test_without_a_folder_nothing_stands_between_a_loop_and_its_port() -> None:
     assert Failpoints(None, "worker").at("claim", store) is store
 
 
-def test_a_place_without_steps_is_an_error(tmp_path: Path) -> None:
-    """A misspelt place would never fail."""
+@pytest.mark.parametrize("armed", [False, True])
+def test_a_place_that_the_list_does_not_know_is_an_error(tmp_path: Path, armed: bool) -> None:
+    """Nothing would ever happen at a misspelt place; so it is found out in any process, not in a drive alone."""
     with pytest.raises(KeyError):
-        Failpoints(str(tmp_path), "worker").at("clam", Store())
+        Failpoints(str(tmp_path) if armed else None, "worker").at("clam", Store())
 
 
 def test_what_can_not_happen_at_a_step_can_not_be_placed(plans: PlanFolder) -> None:
@@ -201,7 +202,7 @@ def _calls(path: Path, methods: set[str]) -> set[str]:
     return found
 
 
-PORTS = r"(^|\.|_)(truth|queue|contact|voice|sandbox|delivery|slots|stores|pods|workers|replies)$"
+PORTS = r"(^|\.|_)(truth|queue|contact|voice|sandbox|delivery|slots|stores|pods|workers|replies|leaders|bus)$"
 
 
 @pytest.mark.parametrize("service", SOURCES)

@@ -14,7 +14,9 @@ from shared.task import KINDS
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("name", ["task.schema.json", "result.schema.json", "limits.md"])
+@pytest.mark.parametrize(
+    "name", ["task.schema.json", "result.schema.json", "limits.md", "faults.md"]
+)
 def test_a_document_is_in_step(name: str) -> None:
     """`python -m shared.schema docs` makes it anew."""
     assert (DOCS / name).read_text(encoding="utf-8") == documents()[name]

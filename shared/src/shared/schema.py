@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from shared import errors, files, ids, limits, messages, task
+from shared.failpoints.page import faults_page
 from shared.messages import TaskResult
 from shared.task import VERSION, Task
 
@@ -137,6 +138,7 @@ def documents() -> dict[str, str]:
         "task.schema.json": _json(task_schema()),
         "result.schema.json": _json(result_schema()),
         "limits.md": limits_table(),
+        "faults.md": faults_page(),
     }
 
 

@@ -17,7 +17,7 @@ import msgspec
 from shared import logs
 from shared.errors import OutcomeUnknown, ServiceError, Unavailable
 from shared.failpoints.plans import Plan, PlanFolder
-from shared.failpoints.steps import BY_NAME, STEPS, Step
+from shared.failpoints.steps import BY_NAME, PLACES, STEPS, Step
 
 log = logs.get(__name__)
 
@@ -52,11 +52,14 @@ class Failpoints:
         """Return a port as the loop `place` is to see it.
 
         Raises:
-            KeyError: no step is there.
+            KeyError: there is no such place.
         """
+        where = f"{self._service}.{place}"
+        if where not in PLACES:
+            raise KeyError(f"no place {where}")
         if self.plans is None:
             return port
-        return cast("T", _Placed(self, f"{self._service}.{place}", port))
+        return cast("T", _Placed(self, where, port))
 
     def hit(self, steps: tuple[Step, ...], arguments: tuple[Any, ...]) -> Plan | None:
         """Come by; return the fault that is to happen now."""
@@ -93,8 +96,6 @@ class _Placed:
         for step in STEPS:
             if step.name.startswith(f"{place}."):
                 self._steps[step.method] = (*self._steps.get(step.method, ()), step)
-        if not self._steps:
-            raise KeyError(f"no step at {place}")
         self._behind: list[Call] = []
         self._later: set[asyncio.Task[None]] = set()
 

@@ -30,11 +30,12 @@ KINDS: dict[Kind, str] = {
 }
 """What can happen at a step."""
 
-Form = Literal["write", "read", "say", "join", "pull", "run", "scan"]
+Form = Literal["write", "read", "say", "local", "join", "pull", "run", "scan"]
 FORMS: dict[Form, tuple[Kind, ...]] = {
     "write": tuple(KINDS),
     "read": ("crash_before", "crash_after", "request_late", "answer_lost", "answer_late"),
     "say": ("crash_before", "crash_after", "request_lost", "effect_late"),
+    "local": ("crash_before", "crash_after", "request_late"),
     "join": ("crash_before", "crash_after", "request_lost", "request_late"),
     "pull": ("crash_before", "crash_after", "answer_lost", "answer_late"),
     "run": ("crash_before", "crash_after", "answer_lost", "answer_late"),
@@ -45,6 +46,7 @@ FORMS: dict[Form, tuple[Kind, ...]] = {
 write: asks for a change, tried once; no answer is `OutcomeUnknown`.
 read: changes nothing; no answer is `Unavailable`; a late answer is an old one.
 say: a message that nobody confirms.
+local: a call within the pod, which nothing can lose.
 join: a subscription; it is there, or `Unavailable`.
 pull: one message of a lane; without an answer it is out, and nobody has it until it is delivered again.
 run: user code in the sandbox; without an answer the sandbox is lost.
@@ -63,7 +65,9 @@ class Step(msgspec.Struct, frozen=True):
     wait_s: float = 1.0
     """How long the caller of a write waits for its answer."""
     story: str = "plain"
-    """The drive's story that comes by here (`benchmarks/faults_parts/stories.py`)."""
+    """The drive's stories that come by here (`benchmarks/faults_parts/stories.py`), one word each."""
+    wide: bool = False
+    """The call is about no session or pool."""
     after: tuple[str, ...] = ()
     """Faults that lead there, placed as well: `step:kind`."""
 
@@ -125,13 +129,13 @@ STEPS: tuple[Step, ...] = (
     Step("worker.run_task.run", "run", "run", "do what the task asks"),
     Step("worker.run_task.event", "say", "run", "tell that the task started: in the middle of the run"),
     Step("worker.run_task.output", "say", "run", "tell its output: in the middle of the run"),
-    Step("worker.run_task.stop", "say", "cancel", "end the user code of a cancelled task"),
+    Step("worker.run_task.stop", "local", "cancel", "end the user code of a cancelled task"),
     Step("worker.run_task.bury", "write", "run", "keep an unreadable body as a dead letter"),
-    Step("worker.commit.commit", "write", "commit", "result and record in one batch"),
+    Step("worker.commit.commit", "write", "commit", "result and record in one batch", story="plain kept"),
     Step("worker.commit.read", "read", "commit", "read the record after an unsure commit", after=_UNSURE),
     Step("worker.commit.result_exists", "read", "commit", "and whether the result is there", after=_UNSURE),
-    Step("worker.commit.write@idle", "write", "release", "running to idle"),
-    Step("worker.hold_session.next_entry@idle", "read", "release", "one more look at the inbox"),
+    Step("worker.commit.write@idle", "write", "release", "running to idle", story="plain"),
+    Step("worker.hold_session.next_entry@idle", "read", "release", "one more look at the inbox", story="plain race"),
     Step("worker.hold_session.write@running", "write", "release", "take the session back", story="race"),
     Step(
         "worker.hold_session.read", "read", "release", "read after an unsure taking back", story="race",
@@ -140,7 +144,7 @@ STEPS: tuple[Step, ...] = (
     Step("worker.hold_session.write@queued", "write", "release", "queue it for another", story="race_leaving"),
     Step("worker.beat.beat", "say", "run", "a heartbeat"),
     # ------------------------------------------------------------------------------------------------ pool-manager
-    Step("pool_manager.wake.read", "read", "wake", "read a session that is not known", story="race"),
+    Step("pool_manager.wake.read", "read", "wake", "read a session that is not known"),
     Step("pool_manager.wake.write", "write", "wake", "idle to queued", wait_s=0.5),
     Step("pool_manager.wake.send_token", "write", "wake", "its token"),
     Step("pool_manager.wake.next_entry", "read", "wake", "what an ended session got"),
@@ -154,39 +158,39 @@ STEPS: tuple[Step, ...] = (
         after=(*_DIES, "pool_manager.recover.write:request_lost"),
     ),
     Step("pool_manager.recover.send_token", "write", "recover", "the token in the class recovery", after=_DIES),
-    Step("pool_manager.recover.end", "write", "revoke", "the end of poison", wait_s=0.5, story="poison"),
+    Step("pool_manager.recover.end", "write", "revoke", "the end of poison", wait_s=0.5, after=_DIES, story="poison"),
     Step("pool_manager.sweep.next_message", "read", "sweep", "look for a token that may be lost", after=_TOKEN_LOST),
     Step("pool_manager.sweep.send_token", "write", "sweep", "send it again", after=_TOKEN_LOST),
-    Step("pool_manager.sweep.inbox_subjects", "read", "sweep", "survey the inboxes"),
+    Step("pool_manager.sweep.inbox_subjects", "read", "sweep", "survey the inboxes", wide=True),
     Step("pool_manager.sweep.read", "read", "sweep", "read the record of an inbox", story="rest"),
     Step("pool_manager.sweep.next_entry", "read", "sweep", "see whether it holds work", story="rest"),
     Step("pool_manager.sweep.purge_inbox", "write", "sweep", "remove what is done", wait_s=2.0, story="rest"),
-    Step("pool_manager.expire.counts", "read", "sweep", "count what waits in the lanes"),
+    Step("pool_manager.expire.counts", "read", "sweep", "count what waits in the lanes", wide=True),
     Step("pool_manager.expire.next_message", "read", "sweep", "read what waits", story="overdue"),
     Step("pool_manager.expire.end", "write", "sweep", "the end of an overdue message", wait_s=0.5, story="overdue"),
-    Step("pool_manager.expire.remove", "write", "sweep", "take it off its lane", wait_s=2.0, story="overdue"),
-    Step("pool_manager.ring.counts", "read", "sweep", "count what waits for a bell"),
+    Step("pool_manager.expire.remove", "write", "sweep", "take it off its lane", wait_s=2.0, story="overdue", wide=True),
+    Step("pool_manager.ring.counts", "read", "sweep", "count what waits for a bell", wide=True),
     Step("pool_manager.ring.undelivered", "read", "sweep", "count what nobody was handed", story="crowd"),
     Step("pool_manager.ring.ring", "say", "sweep", "ring again", story="crowd"),
-    Step("pool_manager.ring.next_message", "read", "sweep", "find what waits for a pod", story="on_demand"),
+    Step("pool_manager.ring.next_message", "read", "sweep", "find what waits for a pod", story="deaf"),
     Step("pool_manager.cancel.read", "read", "cancel", "read the session of a task to cancel"),
     Step("pool_manager.cancel.result", "read", "cancel", "read the task's result"),
     Step("pool_manager.cancel.cancel", "write", "cancel", "ask the owner", wait_s=4.0),
     Step("pool_manager.cancel.end", "write", "cancel", "end a session that nobody runs", wait_s=0.5),
     Step("pool_manager.cancel.put_result", "write", "cancel", "end a task that nobody runs", wait_s=0.5),
-    Step("pool_manager.cancel.answer", "say", "cancel", "answer the client"),
+    Step("pool_manager.cancel.answer", "say", "cancel", "answer the client", wide=True),
     Step("pool_manager.answer.read", "read", "ask", "read a session to show it"),
-    Step("pool_manager.answer.answer", "say", "ask", "answer the client"),
+    Step("pool_manager.answer.answer", "say", "ask", "answer the client", wide=True),
     Step("pool_manager.refill.reserve", "write", "refill", "reserve a pod's name in its slot", wait_s=0.5),
     Step(
         "pool_manager.refill.read", "read", "refill", "read the slot after an unsure reservation",
         after=("pool_manager.refill.reserve:answer_lost",),
     ),
     Step("pool_manager.refill.create", "write", "refill", "ask a node to start the pod", wait_s=2.0),
-    Step("pool_manager.refill.delete", "write", "refill", "ask a node to end a pod", wait_s=2.0, story="stray"),
-    Step("pool_manager.refill.drop", "write", "refill", "forget a slot", wait_s=2.0, story="on_demand"),
-    Step("pool_manager.learn.scan", "scan", "sweep", "read slots and records at the start", story="restart"),
-    Step("pool_manager.app.beat", "say", "sweep", "say to the other pool-managers that it lives"),
+    Step("pool_manager.refill.delete", "write", "refill", "ask a node to end a pod", wait_s=2.0, story="spare"),
+    Step("pool_manager.refill.drop", "write", "refill", "forget a slot", wait_s=2.0, story="on_demand", wide=True),
+    Step("pool_manager.learn.scan", "scan", "sweep", "read slots and records at the start", story="restart", wide=True),
+    Step("pool_manager.app.beat", "say", "sweep", "say to the other pool-managers that it lives", wide=True),
 )  # fmt: skip
 
 NOT_PLACED: dict[str, str] = {
@@ -197,6 +201,9 @@ NOT_PLACED: dict[str, str] = {
     "worker.beat.read": "without contact only: driven by a cut connection",
     "worker.beat.freeze": "without contact only: driven by a cut connection",
     "worker.beat.thaw": "without contact only: driven by a cut connection",
+    "worker.adapters.writer": "large outputs: chunks under a name of the attempt's own, at worst they stay until their time",
+    "worker.adapters.abandon": "large outputs: what is not abandoned stays until its time",
+    "worker.renew.renew": "asked again, for a fifth of the credential's life",
     "worker.claim.bury": "headers that are wrong: the write is like run_task.bury",
     **{
         f"pool_manager.overdue.{method}": "a deadline that passed where no worker looks: looked at again each second"
@@ -223,4 +230,8 @@ NOT_PLACED: dict[str, str] = {
 }
 """Calls of a port that have no failpoint, and why."""
 
+PLACES = frozenset(
+    name.rpartition(".")[0] for name in (*(step.name for step in STEPS), *NOT_PLACED)
+)
+"""`<service>.<loop>` of all of them."""
 BY_NAME: dict[str, Step] = {step.name: step for step in STEPS}

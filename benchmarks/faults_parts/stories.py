@@ -1,0 +1,295 @@
+"""What users do while a fault strikes: told by ids alone, so that a client that died can tell the story again.
+
+Every story ends when each of its tasks has its one result, whatever happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
+
+from agent_sandbox import Client
+from agent_sandbox.results import Result
+from faults_parts.waiting import wait_for
+from shared import subjects
+from shared.errors import NotFound, OutcomeUnknown, Unavailable
+from shared.task import Close, Command, Open, Task
+from shared.views import SessionAnswer, ShowAsk
+
+AGAIN_S = 0.2
+STORY_S = 60.0
+"""Longest story."""
+PROMPT_S = 2.0
+"""How long a story waits for a sign before it goes on without."""
+T = TypeVar("T")
+
+
+class Expected(msgspec.Struct, frozen=True):
+    """A task of a story, and how it may end."""
+
+    session: str
+    task: str
+    statuses: tuple[str, ...] = ("ok",)
+
+
+class Cast(msgspec.Struct):
+    """Who is in a story."""
+
+    tenant: str
+    pool: str
+    seed: str
+    """Of the ids: the same seed, the same ids."""
+    expected: dict[str, Expected] = {}
+    """By task."""
+
+    def id(self, name: str) -> str:
+        """Return the id that goes by a name in this story."""
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.seed}/{name}"))
+
+    def expect(self, session: str, task: str, *statuses: str) -> None:
+        """Note how a task may end."""
+        self.expected[task] = Expected(session, task, statuses or ("ok",))
+
+
+async def insist(act: Callable[[], Awaitable[T]]) -> T:
+    """Do it under the same id, again while nobody can say whether it was done."""
+    until = time.monotonic() + STORY_S
+    while True:
+        try:
+            return await act()
+        except (OutcomeUnknown, Unavailable, NotFound):
+            if time.monotonic() > until:
+                raise
+        await asyncio.sleep(AGAIN_S)
+
+
+class Teller:
+    """Tells stories through one client."""
+
+    def __init__(self, client: Client, cast: Cast, sign: Callable[[], int | None]) -> None:
+        """Use a connected client.
+
+        Args:
+            client: connected.
+            cast: who is in the story.
+            sign: returns the process at which the story's own fault has struck, once it has.
+        """
+        self._client = client
+        self._sign = sign
+        self.cast = cast
+
+    # --- words -------------------------------------------------------------------------------------------------------
+
+    def line(self, rest: str = "true") -> Command:
+        """Return a task that leaves its mark in the workspace's journal, tells it, and does something."""
+        mark = 'echo "$AGENT_SANDBOX_TASK" >> journal; cat journal'
+        return Command(shell=f"{mark}; {rest}", keep=False)
+
+    async def first(
+        self, name: str, task: Task, *statuses: str, klass: str = "interactive"
+    ) -> Result:
+        """Publish a session's first task and wait for its result."""
+        session = self.cast.id(name)
+        self.cast.expect(session, session, *statuses)
+        options = {"pool": self.cast.pool, "klass": klass, "task_id": session}
+        return await insist(lambda: self._run_first(task, options))
+
+    async def _run_first(self, task: Task, options: dict[str, str]) -> Result:
+        running = await self._client.publish(task, options)
+        return await running.result(wait_s=STORY_S)
+
+    async def next(self, name: str, task_name: str, task: Task, *statuses: str) -> Result:
+        """Publish the next task of a session and wait for its result."""
+        session, task_id = self.cast.id(name), self.cast.id(task_name)
+        self.cast.expect(session, task_id, *statuses)
+
+        async def run() -> Result:
+            running = await self._client.publish_next(session, task, {"task_id": task_id})
+            return await running.result(wait_s=STORY_S)
+
+        return await insist(run)
+
+    async def busy(self, name: str, count: int, task: Task) -> asyncio.Future[list[Result]]:
+        """Publish so many first tasks; return, when user code of all runs, what waits for their results."""
+        started = asyncio.Semaphore(0)
+
+        async def work(number: int) -> Result:
+            session = self.cast.id(f"{name}{number}")
+            self.cast.expect(session, session)
+            options = {"pool": self.cast.pool, "task_id": session}
+            running = await insist(lambda: self._client.publish(task, options))
+            await wait_for(lambda: running.has_started, within_s=PROMPT_S, every_s=0.02)
+            started.release()
+            return await running.result(wait_s=STORY_S)
+
+        working = asyncio.gather(*(work(number) for number in range(count)))
+        for _ in range(count):
+            await started.acquire()
+        return working
+
+    async def cancelled(self, name: str, task_name: str, task: Task) -> Result:
+        """Publish a long task, cancel it when it runs, and return its result."""
+        session, task_id = self.cast.id(name), self.cast.id(task_name)
+        self.cast.expect(session, task_id, "cancelled")
+
+        async def run() -> Result:
+            running = await self._client.publish_next(session, task, {"task_id": task_id})
+            await wait_for(lambda: running.has_started, within_s=PROMPT_S, every_s=0.02)
+            await insist(lambda: running.cancel(wait_s=5.0))
+            return await running.result(wait_s=STORY_S)
+
+        return await insist(run)
+
+    async def cancel(self, name: str, task_name: str | None = None) -> None:
+        """Cancel a task that is not published yet."""
+        task = self.cast.id(task_name or name)
+        session = self.cast.id(name)
+        pool = self.cast.pool
+        await insist(lambda: self._client.cancel(task, session_id=session, pool=pool))
+
+    async def asleep(self, name: str, before: str) -> None:
+        """Wait until nobody owns a session; not if its next task was told already."""
+        if await self._is_done(name, before):
+            return
+        session = self.cast.id(name)
+        until = time.monotonic() + STORY_S / 2
+        while time.monotonic() < until:
+            answer = await insist(
+                lambda: self._client.ask("session", ShowAsk(session=session), SessionAnswer)
+            )
+            if answer.record is not None and answer.record.state == "idle":
+                return
+            await asyncio.sleep(0.1)
+
+    async def _is_done(self, name: str, task_name: str) -> bool:
+        session, task = self.cast.id(name), self.cast.id(task_name)
+        read = await insist(lambda: self._client.read_result(task, session_id=session))
+        return read is not None
+
+    async def sign(self) -> int | None:
+        """Wait until the story's own fault strikes; return the process."""
+        return await wait_for(self._sign, within_s=5 * PROMPT_S, every_s=0.005)
+
+    async def garbage(self, name: str) -> None:
+        """Publish what is no task."""
+        task = self.cast.id(name)
+        self.cast.expect(task, task, "rejected")
+        subject = subjects.task(self.cast.tenant, self.cast.pool, "interactive")
+        await insist(lambda: self._client.bus.publish_acked(subject, b"{", message_id=task))
+
+        async def read() -> None:
+            if await self._client.read_result(task) is None:
+                raise Unavailable("not yet")
+
+        await insist(read)
+
+
+async def plain(teller: Teller) -> None:
+    """A session with four tasks: released, woken, one cancelled, one slow. One-shots beside it, good and bad."""
+    await asyncio.gather(_session(teller), _one_shots(teller))
+
+
+async def _session(teller: Teller) -> None:
+    await teller.first("s", Open(keep=True))
+    await teller.next("s", "s1", teller.line())
+    await teller.asleep("s", before="s2")
+    await teller.next("s", "s2", teller.line())
+    await teller.cancelled("s", "s3", teller.line("sleep 30"))
+    await teller.next("s", "s4", teller.line("sleep 1.2"))
+    await teller.cancel("s", "s5")
+    await teller.next("s", "s5", teller.line(), "cancelled")
+
+
+async def _one_shots(teller: Teller) -> None:
+    await teller.first("a", teller.line())
+    await teller.next("a", "a1", teller.line(), "rejected")
+    await teller.cancel("b")
+    await teller.first("b", teller.line(), "cancelled")
+    await teller.garbage("c")
+    early = asyncio.create_task(teller.next("d", "d1", Close()))
+    await asyncio.sleep(0.1)
+    await teller.first("d", Open(keep=True))
+    await early
+
+
+async def crowd(teller: Teller) -> None:
+    """More one-shots at once than there are workers."""
+    waits = [teller.first(f"crowd{n}", teller.line("sleep 0.6")) for n in range(8)]
+    await asyncio.gather(*waits)
+
+
+async def overdue(teller: Teller) -> None:
+    """A one-shot whose deadline passes while all workers are busy."""
+    working = await teller.busy("busy", 4, teller.line("sleep 8"))
+    late = Command(shell="true", deadline_s=1.0)
+    await teller.first("late", late, "expired")
+    await working
+
+
+async def on_demand(teller: Teller) -> None:
+    """One-shots in a pool without stock."""
+    await asyncio.gather(*(teller.first(f"cold{n}", teller.line()) for n in range(2)))
+
+
+async def spare(teller: Teller) -> None:
+    """A one-shot in a pool without stock is cancelled before it comes: its pod is for nothing."""
+    await teller.cancel("b")
+    await teller.first("b", teller.line(), "cancelled")
+
+
+async def poison(teller: Teller) -> None:
+    """A one-shot whose worker dies three times."""
+    await teller.first("p", teller.line(), "poison")
+
+
+async def rest(teller: Teller) -> None:
+    """A session that sleeps until its inbox was tidied, and works again."""
+    await teller.first("s", Open(keep=True))
+    await teller.next("s", "s1", teller.line())
+    await teller.asleep("s", before="s2")
+    await asyncio.sleep(11.0)
+    await teller.next("s", "s2", teller.line())
+
+
+async def race(teller: Teller) -> None:
+    """The next task arrives while its session is being given up."""
+    await teller.first("s", Open(keep=True))
+    await teller.sign()
+    await teller.next("s", "s1", teller.line())
+
+
+async def race_leaving(teller: Teller) -> None:
+    """The same, and the worker is asked to leave."""
+    await teller.first("s", Open(keep=True))
+    pid = await teller.sign()
+    if pid is not None:
+        os.kill(pid, signal.SIGTERM)
+    await teller.next("s", "s1", teller.line())
+
+
+QUIET_S = {"rest": 11.0, "overdue": 7.0}
+"""Longest time in which nothing happens in a story, by its own doing."""
+COLD = frozenset({"on_demand", "deaf", "spare"})
+"""Stories of a pool without stock."""
+STORIES: dict[str, Callable[[Teller], Awaitable[None]]] = {
+    "plain": plain,
+    "later": plain,
+    "kept": plain,
+    "restart": plain,
+    "deaf": on_demand,
+    "spare": spare,
+    "crowd": crowd,
+    "overdue": overdue,
+    "on_demand": on_demand,
+    "poison": poison,
+    "rest": rest,
+    "race": race,
+    "race_leaving": race_leaving,
+}

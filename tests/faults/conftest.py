@@ -1,0 +1,8 @@
+"""The drive lies beside the benchmarks, which are no installed package."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
