@@ -17,6 +17,10 @@ import pytest
 
 from worker_agent.adapters.runner import Exit, Run, RunnerChannel, RunnerLimits, Watch
 
+KIT = str(Path(__file__).parent / "kit")
+if KIT not in sys.path:
+    sys.path.insert(0, KIT)  # what several test modules share
+
 AS_PID_1 = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 LIMITS = RunnerLimits(hello_s=20, start_s=20, kill_s=5, reply_s=20)
 
