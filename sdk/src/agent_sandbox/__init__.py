@@ -2,8 +2,9 @@
 
 from agent_sandbox.access import ClientOptions
 from agent_sandbox.client import Client
-from agent_sandbox.events import Event, Missing, Output, Recovered, Started
+from agent_sandbox.events import Event, Missing, Output, Progress, Recovered, Started
 from agent_sandbox.letters import DeadLetters
+from agent_sandbox.objects import Objects
 from agent_sandbox.results import Result, TaskFailed
 from agent_sandbox.running import RunningTask
 from agent_sandbox.session import Session
@@ -28,8 +29,10 @@ __all__ = [
     "LimitExceeded",
     "Missing",
     "NotFound",
+    "Objects",
     "OutcomeUnknown",
     "Output",
+    "Progress",
     "Recovered",
     "Rejected",
     "Result",

@@ -14,6 +14,7 @@ from agent_sandbox.access import Access, ClientOptions, bus_options, find_access
 from agent_sandbox.cancelling import bounded, cancel_task
 from agent_sandbox.drawing import IdDrawer
 from agent_sandbox.letters import DeadLetters
+from agent_sandbox.objects import Objects
 from agent_sandbox.orders import (
     Order,
     RunOptions,
@@ -114,7 +115,10 @@ class Client:
         """This tenant's dead letters: tasks that could not be read, or killed their workers."""
         return DeadLetters(self)
 
-    # --- one-shots -------------------------------------------------------------------------------------------------
+    @property
+    def objects(self) -> Objects:
+        """Content of any size by reference, such as the outputs that a result names."""
+        return Objects(self.bus, self.options.tenant)
 
     async def run(
         self,
@@ -158,7 +162,8 @@ class Client:
             Rejected: no such pool, lane full; it was not accepted.
             OutcomeUnknown: no answer; it may have been accepted.
         """
-        return await self.publish(program_task(argv, options), options)
+        carried = await self.objects.carry(options)
+        return await self.publish(program_task(argv, carried), carried)
 
     async def publish(self, task: Task, options: Mapping[str, Any]) -> RunningTask:
         """Publish the first task of a new session, of any kind.
@@ -184,6 +189,7 @@ class Client:
             pool=pool,
             replay_of=options.get("replay_of"),
             wait_s=task.deadline_s + RESULT_GRACE_S,
+            made=options.get("made", ()),
         )
         return await self._turns.start(self.bus, order, deadline_s=self.options.publish_s)
 
@@ -197,7 +203,8 @@ class Client:
             Rejected: no such pool, lane full; it was not accepted.
             OutcomeUnknown: it may have been created.
         """
-        running = await self.publish(Open(keep=True, **common_fields(options)), options)
+        carried = await self.objects.carry(options)
+        running = await self.publish(Open(keep=True, **common_fields(carried)), carried)
         result = await finish(running, cancel_with_caller=False)
         return Session(self, result.check().session_id, opened=result)
 
@@ -231,10 +238,9 @@ class Client:
             klass=None if klass is None else check_class(klass),
             replay_of=options.get("replay_of"),
             wait_s=task.deadline_s + RESULT_GRACE_S,
+            made=options.get("made", ()),
         )
         return await self._turns.start(self.bus, order, deadline_s=self.options.publish_s)
-
-    # --- by id -----------------------------------------------------------------------------------------------------
 
     async def read_result(self, task_id: str, *, session_id: str | None = None) -> Result | None:
         """Return the stored result of a task, or None while there is none.

@@ -52,7 +52,17 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
 
 
-Event = Started | Output | Recovered | Missing
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """A file by reference is on its way into the workspace (`in`) or out of it (`out`), or has arrived."""
+
+    attempt: int
+    path: str
+    direction: Literal["in", "out"]
+    done_bytes: int
+    total_bytes: int
+
+
+Event = Progress | Started | Output | Recovered | Missing
 
 
 class Sequencer:
@@ -89,6 +99,8 @@ class Sequencer:
                 ]
             case "recovered" | "workspace_lost":
                 return [Recovered(attempt=attempt, event=_read_event(body))]
+            case "progress":
+                return _progress(_read_event(body), attempt)
             case "truncated":
                 return [Missing(stream=None, size=None, attempt=attempt)]
             case "output":
@@ -154,3 +166,10 @@ def _read_event(body: bytes) -> OutputEvent:
         return decode(body, OutputEvent)
     except InvalidMessage:
         return OutputEvent(task="")
+
+
+def _progress(event: OutputEvent, attempt: int) -> list[Event]:
+    moved = event.transfer
+    if moved is None:
+        return []
+    return [Progress(attempt=attempt, **msgspec.structs.asdict(moved))]

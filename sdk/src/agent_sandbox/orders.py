@@ -14,15 +14,17 @@ from shared.pools import OnInterrupt
 from shared.subjects import CLIENT_CLASSES
 from shared.task import Command, InputFile, Python, Task
 
-Content = str | bytes | Path
-"""Text, bytes, or a file of this machine whose bytes are sent."""
+Content = str | bytes | Path | InputFile
+"""Text, bytes, a file of this machine whose bytes are sent, or a file with a reference to an object."""
 
 
 class TaskOptions(TypedDict, total=False):
     """What every task takes."""
 
     files: Mapping[str, Content]
-    """Path in the workspace -> content; written before the task runs."""
+    """Path in the workspace -> content, of any size; written before the task runs."""
+    outputs: Sequence[str]
+    """Files of the workspace to put into the object store when the program has ended by itself: `Result.outputs`."""
     env: Mapping[str, str]
     """Environment of the user code."""
     timeout_s: float
@@ -81,6 +83,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """The task whose dead letter this one replays."""
     wait_s: float
     """Longest wait for the result, counted from its publish."""
+    made: tuple[str, ...] = ()
+    """Objects that were made for it alone; they are dropped when its result is there."""
 
 
 def make_task_id() -> str:
@@ -110,6 +114,8 @@ def common_fields(options: Mapping[str, Any]) -> dict[str, Any]:
         for name in ("timeout_s", "deadline_s", "on_interrupt")
         if name in options
     }
+    if options.get("outputs"):
+        fields["outputs"] = tuple(options["outputs"])
     if options.get("files"):
         fields["files"] = tuple(
             input_file(path, content) for path, content in options["files"].items()
@@ -125,6 +131,8 @@ def input_file(path: str, content: Content) -> InputFile:
     Raises:
         InvalidMessage: it can't be read.
     """
+    if isinstance(content, InputFile):
+        return msgspec.structs.replace(content, path=path)
     mode = 0o644
     if isinstance(content, Path):
         try:

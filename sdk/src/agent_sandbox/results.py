@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from shared.errors import ErrorInfo, OutcomeUnknown, Rejected, ServiceError
-from shared.files import FileEntry
+from shared.files import FileEntry, ObjectRef
 from shared.messages import TaskResult
 
 
@@ -89,6 +89,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def entries(self) -> tuple[FileEntry, ...]:
         """What a `list` returned."""
         return self.raw.entries or ()
+
+    @property
+    def outputs(self) -> dict[str, ObjectRef]:
+        """Files that were put into the object store, by their paths; `Client.objects` reads them."""
+        return {output.path: output.object for output in self.raw.outputs}
 
     def check(self) -> Result:
         """Return the result itself if it is `ok`.

@@ -15,6 +15,7 @@ from typing import Self
 
 from agent_sandbox.cancelling import bounded, cancel_task
 from agent_sandbox.events import Event, Sequencer, Started
+from agent_sandbox.objects import drop_objects
 from agent_sandbox.orders import Order
 from agent_sandbox.publishing import publish_order
 from agent_sandbox.results import Result
@@ -40,6 +41,7 @@ class RunningTask:
         """Start nothing yet: `start_task` does."""
         self._bus = bus
         self._order = order
+        self._made = order.made
         self._called = time.monotonic()
         self._done: asyncio.Future[TaskResult] = asyncio.get_running_loop().create_future()
         self._started_after_s: float | None = None
@@ -103,6 +105,8 @@ class RunningTask:
             ) from exc
         finally:
             await self.forget()
+        made, self._made = self._made, ()
+        await drop_objects(self._bus, self._order.tenant, made)
         return self._to_result(stored)
 
     async def events(self) -> AsyncIterator[Event]:

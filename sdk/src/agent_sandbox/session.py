@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path as FilePath
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, Unpack
 
+from agent_sandbox.halves import Halves
+from agent_sandbox.objects import OnProgress, Source, mode_of
 from agent_sandbox.orders import (
     Content,
     ProgramOptions,
     TaskOptions,
     common_fields,
-    input_file,
     program_task,
 )
 from agent_sandbox.results import Result
@@ -19,7 +22,7 @@ from agent_sandbox.running import RunningTask, finish
 from shared import limits
 from shared.errors import InvalidMessage
 from shared.files import FileEntry
-from shared.task import Close, ListFiles, ReadFile, RemoveFile, Task, WriteFile
+from shared.task import Close, InputFile, ListFiles, ReadFile, RemoveFile, Task, WriteFile
 from shared.views import SessionAnswer, ShowAsk
 
 if TYPE_CHECKING:
@@ -85,11 +88,12 @@ class Session:
             InvalidMessage: the task breaks a limit (named); it was not published.
             OutcomeUnknown: no answer; it may have been accepted.
         """
+        carried = await self._client.objects.carry(options)
         if isinstance(argv, str):
-            task = program_task(None, {**options, "shell": argv})
+            task = program_task(None, {**carried, "shell": argv})
         else:
-            task = program_task(argv, options)
-        return await self._publish(task, options)
+            task = program_task(argv, carried)
+        return await self._publish(task, carried)
 
     async def python(
         self, code: str, *, cancel_with_caller: bool = False, **options: Unpack[TaskOptions]
@@ -110,19 +114,82 @@ class Session:
             InvalidMessage: the task breaks a limit (named); it was not published.
             OutcomeUnknown: no answer; it may have been accepted.
         """
-        return await self._publish(program_task(None, {**options, "code": code}), options)
+        carried = await self._client.objects.carry(options)
+        return await self._publish(program_task(None, {**carried, "code": code}), carried)
 
     # --- files -----------------------------------------------------------------------------------------------------
 
     async def write(self, path: str, content: Content, **options: Unpack[TaskOptions]) -> Result:
-        """Write a file into the workspace.
+        """Write a file into the workspace, of any size; `upload` tells how far it is.
 
         Raises:
             TaskFailed: it could not be written.
-            InvalidMessage: too large for one message; it was not published.
+            InvalidMessage: it can't be read; it was not published.
+            LimitExceeded: too large for an object, or the object store is full.
         """
-        task = WriteFile(**common_fields(options) | {"files": (input_file(path, content),)})
-        return await self._do(task, options)
+        carried = await self._client.objects.carry({**options, "files": {path: content}})
+        return await self._do(WriteFile(**common_fields(carried)), carried)
+
+    async def upload(
+        self,
+        source: Source,
+        path: str,
+        *,
+        on_progress: OnProgress | None = None,
+        **options: Unpack[TaskOptions],
+    ) -> Result:
+        """Copy content of any size into the workspace, at the memory of a few chunks.
+
+        Args:
+            source: a file of this machine, bytes, an open binary file, or whatever yields bytes.
+            path: where in the workspace.
+            on_progress: called with bytes done and in all; a byte counts half when the object store has it, and
+                wholly when it is in the workspace.
+            options: see `TaskOptions`.
+
+        Raises:
+            TaskFailed: it could not be written.
+            ServiceError: it could not be stored; see `Objects.put`.
+        """
+        halves = Halves(on_progress)
+        reference = await self._client.objects.put(source, on_progress=halves.first)
+        file = InputFile(path=path, object=reference, mode=await asyncio.to_thread(mode_of, source))
+        asked = {**options, "files": {path: file}, "made": (reference.id,)}
+        running = await self._publish(WriteFile(**common_fields(asked)), asked)
+        result = (await halves.attend(running)).check()
+        halves.second(reference.size_bytes, reference.size_bytes)
+        return result
+
+    async def download(
+        self,
+        path: str,
+        to: FilePath | BinaryIO,
+        *,
+        on_progress: OnProgress | None = None,
+        **options: Unpack[TaskOptions],
+    ) -> Result:
+        """Copy a file of any size out of the workspace, at the memory of a few chunks.
+
+        Args:
+            path: which.
+            to: a file of this machine, replaced only by the whole content, or an open binary file.
+            on_progress: called with bytes done and in all; a byte counts half when the object store has it.
+            options: see `TaskOptions`.
+
+        Raises:
+            TaskFailed: it could not be read.
+            ServiceError: it could not be fetched; see `Objects.get`.
+        """
+        halves = Halves(on_progress)
+        task = ReadFile(path=path, as_object=True, **common_fields(options))
+        result = (await halves.attend(await self._publish(task, options))).check()
+        (reference,) = result.outputs.values()
+        halves.first(reference.size_bytes, reference.size_bytes)
+        try:
+            await self._client.objects.get(reference, to, on_progress=halves.second)
+        finally:
+            await self._client.objects.drop(reference.id)
+        return result
 
     async def read(self, path: str, **options: Unpack[TaskOptions]) -> bytes:
         """Return a file's content, read in pieces where it is large.
@@ -184,9 +251,9 @@ class Session:
         """End the session: its pod goes, it takes nothing more. Closing a session that has ended does nothing."""
         return await finish(await self._publish(Close(), {}), cancel_with_caller=False)
 
-    async def _publish(self, task: Task, options: TaskOptions) -> RunningTask:
+    async def _publish(self, task: Task, options: Mapping[str, Any]) -> RunningTask:
         return await self._client.publish_next(self.id, task, options)
 
-    async def _do(self, task: Task, options: TaskOptions) -> Result:
+    async def _do(self, task: Task, options: Mapping[str, Any]) -> Result:
         """Publish a file operation and return its result, which must be `ok`."""
         return (await finish(await self._publish(task, options), cancel_with_caller=False)).check()

@@ -100,6 +100,7 @@ async def test_sessions_are_listed_page_by_page(pools: None, node: Any, look: Lo
         ("weather", b"", "not_found"),
         ("sessions", b'{"limit": 0}', "invalid_message"),
         ("session", b"{", "invalid_message"),
+        ("object_drop", b'{"objects": ["object-1.*"]}', "invalid_message"),
     ],
 )
 async def test_a_bad_question_is_answered_by_an_error(

@@ -83,7 +83,7 @@ def cancel(tenant: str, session: str, task_id: str) -> str:
 
 
 def ask(tenant: str, what: str) -> str:
-    """Request here to list or show sessions (`sessions`, `session`, `pools`), or to drop objects (`drop`)."""
+    """Request here to list or show sessions (`sessions`, `session`, `pools`), or to drop objects (`object_drop`)."""
     return f"ask.{tenant}.{what}"
 
 

@@ -1,4 +1,4 @@
-"""What clients ask under `ask.<tenant>.…`, and what pool-managers answer: sessions, pools, dead letters."""
+"""What clients ask under `ask.<tenant>.…`, and what pool-managers answer: sessions, pools, dead letters, objects."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from shared import limits
 from shared.errors import ErrorInfo
+from shared.files import ObjectId
 from shared.letters import DeadLetter
 from shared.messages import Message
 from shared.record import Record
@@ -27,6 +28,12 @@ class ShowAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
     """Ask for one session."""
 
     session: str
+
+
+class ObjectDropAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """Ask to remove objects for good."""
+
+    objects: Annotated[tuple[ObjectId, ...], Meta(max_length=limits.FILES_MAX)]
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

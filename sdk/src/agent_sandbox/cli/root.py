@@ -13,6 +13,7 @@ from agent_sandbox.cli.output import print_json
 from agent_sandbox.cli.run import run
 from agent_sandbox.cli.session import session
 from agent_sandbox.cli.task import task
+from agent_sandbox.cli.transfer import get, put
 from agent_sandbox.results import EXIT_CANCELLED, EXIT_SYSTEM
 from shared import logs
 from shared.errors import ServiceError
@@ -30,6 +31,8 @@ def root() -> None:
 
 for _command in (up, down, status, run, session, task, deadletter):
     root.add_command(_command)
+for _command in (put, get):
+    session.add_command(_command)
 
 
 def main() -> None:

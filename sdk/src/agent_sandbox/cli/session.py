@@ -71,7 +71,7 @@ def execute(
 
     async def work() -> int:
         async with open_client(state) as client:
-            opened = await _existing(client, session_id)
+            opened = await existing(client, session_id)
             task = await opened.start(argv, **read_task_options(given))
             async with task:
                 return await attend(task, as_json=as_json, verbose=given["verbose"])
@@ -98,7 +98,7 @@ def python(session_id: str, state: Path | None, as_json: bool, **given: Any) -> 
 
     async def work() -> int:
         async with open_client(state) as client:
-            opened = await _existing(client, session_id)
+            opened = await existing(client, session_id)
             task = await opened.start_python(code, **read_task_options(given))
             async with task:
                 return await attend(task, as_json=as_json, verbose=given["verbose"])
@@ -185,7 +185,7 @@ def show(session_id: str, state: Path | None, as_json: bool) -> None:
             click.echo(f"{name:<11}{value}")
 
 
-async def _existing(client: Client, session_id: str) -> Session:
+async def existing(client: Client, session_id: str) -> Session:
     """Return a session that there is: the inbox of any other takes a task as well, which then waits for its deadline.
 
     Raises:
@@ -210,7 +210,7 @@ def _file_command(
 ) -> Any:
     async def connected() -> Any:
         async with open_client(state) as client:
-            return await work(await _existing(client, session_id))
+            return await work(await existing(client, session_id))
 
     return asyncio.run(connected())
 

@@ -18,7 +18,7 @@ from pool_manager.ports import Heard, Known, Letters, Replies, Truth
 from shared import messages
 from shared.errors import ErrorInfo, NotFound, ServiceError
 from shared.ids import parse_task_id
-from shared.messages import Message
+from shared.messages import Answer, Message
 from shared.record import Record
 from shared.views import (
     LetterAnswer,
@@ -28,6 +28,7 @@ from shared.views import (
     LettersAsk,
     ListAsk,
     NodeView,
+    ObjectDropAsk,
     PoolsAnswer,
     PoolView,
     SessionAnswer,
@@ -59,6 +60,7 @@ class Answerer:
             "dead_letters": self._letters_page,
             "dead_letter": self._letter,
             "dead_letter_drop": self._drop_letter,
+            "object_drop": self._drop_object,
         }
 
     async def heard(self, message: Heard) -> None:
@@ -129,6 +131,11 @@ class Answerer:
         if found is None:
             return LetterDropped()
         return LetterDropped(dropped=await self._letters.remove(found[0].number))
+
+    async def _drop_object(self, tenant: str, body: bytes) -> Answer:
+        for object_id in messages.decode(body, ObjectDropAsk).objects:
+            await self._truth.drop_object(tenant, object_id)
+        return Answer(ok=True)
 
     async def _pools(self, _tenant: str, _body: bytes) -> PoolsAnswer:
         now = time.monotonic()
