@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ from shared.bus import Bus, Subscription
 from shared.errors import ServiceError
 from shared.failpoints import Failpoints
 from shared.identity import WorkerSigner
+from shared.objects import drop_object
 from shared.pools import PoolSpec
 from shared.service import Ready, Stop
 
@@ -106,7 +108,13 @@ class Manager:
         self._expirer.kept_s = settings.kept_s
         workers = at("cancel", BusWorkers(bus))
         self._canceller = Canceller(self.world, at("cancel", truth), workers, at("cancel", voice))
-        self._answerer = Answerer(self.world, at("answer", truth), letters, at("answer", voice))
+        self._answerer = Answerer(
+            self.world,
+            at("answer", truth),
+            letters,
+            at("answer", voice),
+            partial(drop_object, bus),
+        )
         self._renewer = Renewer(self.world, mint, voice)
         self._balancer = Balancer(self.world, StreamLeaders(bus, pools))
         self._shards = ShardWatch(truth, voice)

@@ -113,10 +113,6 @@ class Truth(Protocol):
         """Remove a shard's results that were stored before then; return how many."""
         ...
 
-    async def drop_object(self, tenant: str, object_id: str) -> None:
-        """Remove an object."""
-        ...
-
     async def next_record(self, shard: int, after_seq: int) -> Known | None:
         """Return the shard's record that follows stream sequence `after_seq`."""
         ...

@@ -15,7 +15,6 @@ from shared.bus.answers import time_ms_of
 from shared.errors import InvalidMessage, NotFound, ServiceError
 from shared.ids import home
 from shared.messages import TaskResult
-from shared.objects import drop_object
 from shared.record import Record
 
 log = logs.get(__name__)
@@ -160,10 +159,6 @@ class StreamTruth:
         kept = await first_since(self._bus, stream, results, older_than_ms)
         info = await self._bus.js_api(f"STREAM.PURGE.{stream}", {"filter": results, "seq": kept})
         return int(info.get("purged", 0))
-
-    async def drop_object(self, tenant: str, object_id: str) -> None:
-        """Remove an object."""
-        await drop_object(self._bus, tenant, object_id)
 
     async def next_record(self, shard: int, after_seq: int) -> Known | None:
         """Return the shard's record that follows stream sequence `after_seq`."""

@@ -45,13 +45,21 @@ class _Failed(Message, frozen=True, kw_only=True):
 class Answerer:
     """Serves `ask.<tenant>.<what>`."""
 
-    def __init__(self, world: World, truth: Truth, letters: Letters, replies: Replies) -> None:
-        """Answer from what `world` knows, and from the leaders."""
+    def __init__(
+        self,
+        world: World,
+        truth: Truth,
+        letters: Letters,
+        replies: Replies,
+        drop_object: Callable[[str, str], Awaitable[None]],
+    ) -> None:
+        """Answer from what `world` knows, and from the leaders; `drop_object` removes a tenant's object by its id."""
         self.hands = Hands("answer", count=8, pending_max=512)
         self._world = world
         self._truth = truth
         self._letters = letters
         self._replies = replies
+        self._drop = drop_object
         self._number = 0
         self._by_name: dict[str, Callable[[str, bytes], Awaitable[msgspec.Struct]]] = {
             "sessions": self._sessions,
@@ -134,7 +142,7 @@ class Answerer:
 
     async def _drop_object(self, tenant: str, body: bytes) -> Answer:
         for object_id in messages.decode(body, ObjectDropAsk).objects:
-            await self._truth.drop_object(tenant, object_id)
+            await self._drop(tenant, object_id)
         return Answer(ok=True)
 
     async def _pools(self, _tenant: str, _body: bytes) -> PoolsAnswer:
