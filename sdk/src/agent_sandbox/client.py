@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar, Unpack
 import msgspec
 
 from agent_sandbox.access import Access, ClientOptions, bus_options, find_access
+from agent_sandbox.asking import ASK_TIMEOUT_S, ask
 from agent_sandbox.cancelling import bounded, cancel_task
 from agent_sandbox.drawing import IdDrawer
 from agent_sandbox.letters import DeadLetters
@@ -25,25 +26,19 @@ from agent_sandbox.orders import (
     program_task,
 )
 from agent_sandbox.places import FAILPOINTS_VARIABLE
-from agent_sandbox.results import Result, error_of
+from agent_sandbox.results import Result
 from agent_sandbox.running import RESULT_GRACE_S, RunningTask, finish
 from agent_sandbox.session import Session
 from agent_sandbox.turns import PublishTurns
 from shared import messages, subjects
 from shared.bus import Bus
-from shared.errors import ErrorInfo
 from shared.failpoints import Failpoints
 from shared.ids import parse_name, parse_task_id
 from shared.messages import CancelAnswer, TaskResult
 from shared.task import Open, Task, encode_task
 
-ASK_TIMEOUT_S = 5.0
 READ_AGAIN_S = (0.05, 0.15, 0.0)
 T = TypeVar("T")
-
-
-class _Refusal(msgspec.Struct):
-    error: ErrorInfo | None = None
 
 
 class Client:
@@ -294,11 +289,4 @@ class Client:
             ServiceError: it refuses, with its code.
             OutcomeUnknown: no answer in time; nothing was changed.
         """
-        answer = await self.bus.request(
-            subjects.ask(self.options.tenant, what),
-            messages.encode(question),
-            timeout_s=ASK_TIMEOUT_S,
-        )
-        if (refused := messages.decode(answer.data, _Refusal).error) is not None:
-            raise error_of(refused)
-        return messages.decode(answer.data, kind)
+        return await ask(self.bus, subjects.ask(self.options.tenant, what), question, kind)

@@ -1,0 +1,33 @@
+"""Questions to the pool-managers, and their refusals."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from agent_sandbox.results import error_of
+from shared import messages
+from shared.bus import Bus
+from shared.errors import ErrorInfo
+
+ASK_TIMEOUT_S = 5.0
+T = TypeVar("T")
+
+
+class _Refusal(msgspec.Struct):
+    error: ErrorInfo | None = None
+
+
+async def ask(bus: Bus, subject: str, question: msgspec.Struct, kind: type[T]) -> T:
+    """Ask and return the answer.
+
+    Raises:
+        Unavailable: no pool-manager is there.
+        ServiceError: it refuses, with its code.
+        OutcomeUnknown: no answer in time.
+    """
+    answer = await bus.request(subject, messages.encode(question), timeout_s=ASK_TIMEOUT_S)
+    if (refused := messages.decode(answer.data, _Refusal).error) is not None:
+        raise error_of(refused)
+    return messages.decode(answer.data, kind)
