@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 from uuid import uuid4
@@ -47,6 +48,8 @@ async def test_tasks_are_accepted_when_their_shard_has_a_leader_again(
     for server in private_cluster.servers:
         server.start(die_with_parent=True)
     await publish_order(client, first, time.monotonic() + 25)
+
+    await asyncio.to_thread(private_cluster.wait_ready)
 
     stored = await admin.read_last("I1", subjects.inbox("acme", mine.session))
     assert stored is not None
