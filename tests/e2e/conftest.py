@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,15 @@ import pytest
 from agent_sandbox import Client, ClientOptions
 from agent_sandbox.embedded.child import last_lines
 from agent_sandbox.embedded.folder import Folder
+from agent_sandbox.embedded.procs import ProcessId
+from agent_sandbox.embedded.table import read_table
+from shared import messages
+from shared.bus import Bus, BusOptions, Message
+from shared.cluster import monitor, open_layout
+from shared.identity import load_identity, roles
+from shared.messages import NodeBeat, PodGone
+from shared.record import Record
+from shared.testing.look import Look, until
 
 PROGRAM = Path(sys.executable).parent / "agent-sandbox"
 POOLS = """\
@@ -129,3 +141,124 @@ async def client(options: ClientOptions) -> AsyncIterator[Client]:
     """A connected client of the shared cluster."""
     async with Client(options) as connected:
         yield connected
+
+
+class Rough:
+    """A cluster of one test's own, whose processes it may kill and stop."""
+
+    def __init__(self, folder: Folder, admin: Bus) -> None:
+        """Use the fixture `start_rough`."""
+        self.folder = folder
+        self.admin = admin
+        self.look = Look(admin, "default")
+        self.pods: set[str] = set()
+        """Every pod that was ever there."""
+        self.there: dict[str, frozenset[str]] = {}
+        """Node -> its pods now."""
+
+    async def watch(self) -> None:
+        """Note every pod that nodes name, at its life or its end."""
+        await self.admin.subscribe("hbn.*", self._on_node)
+        await self.admin.subscribe("gone.*.*", self._on_gone)
+
+    def _on_node(self, message: Message) -> None:
+        beat = messages.decode(message.data, NodeBeat)
+        self.there[beat.node] = frozenset(beat.pods)
+        self.pods |= self.there[beat.node]
+
+    def _on_gone(self, message: Message) -> None:
+        self.pods.add(messages.decode(message.data, PodGone).pod)
+
+    @property
+    def living(self) -> int:
+        """How many pods there are now."""
+        return sum(len(pods) for pods in self.there.values())
+
+    def client(self, **options: float) -> Client:
+        """Return a client, not yet connected."""
+        return Client(ClientOptions(state=self.folder.path, **options))  # type: ignore[arg-type]  # seconds only
+
+    def process(self, name: str) -> ProcessId | None:
+        """Return a process that the supervisor keeps, if it runs now; `supervisor` is itself one."""
+        table = read_table(self.folder)
+        assert table is not None
+        if name == "supervisor":
+            return table.supervisor
+        found = next(row.process for row in table.rows if row.name == name)
+        return found if found is not None and found.is_alive() else None
+
+    def send(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to a process."""
+        process = self.process(name)
+        assert process is not None, f"{name} does not run"
+        assert process.send(number)
+
+    async def is_ready(self, name: str) -> None:
+        """Wait until a service runs and says that it can work."""
+        ready = self.folder.ready / name
+        await until(lambda: self.process(name) is not None and ready.exists(), within_s=30)
+
+    @asynccontextmanager
+    async def without_servers(self, *names: str) -> AsyncIterator[None]:
+        """Keep servers dead while inside: nobody starts them again."""
+        self.send("supervisor", signal.SIGSTOP)
+        try:
+            for name in names:
+                self.send(name, signal.SIGKILL)
+            yield
+        finally:
+            self.send("supervisor", signal.SIGCONT)
+
+    async def whole(self) -> None:
+        """Wait until the servers form one cluster, with nothing behind."""
+        layout = open_layout(self.folder.servers)
+        ports = {
+            files.name: ports.monitor
+            for files, ports in zip(layout.servers(), layout.file.ports, strict=True)
+        }
+
+        async def nothing_missing() -> bool:
+            return await asyncio.to_thread(monitor.what_is_missing, ports) is None
+
+        await until(nothing_missing, within_s=60)
+
+    async def records(self) -> list[Record]:
+        """Return all records, as some replica has them."""
+        return [
+            messages.decode(stored.data, Record)
+            for shard in range(3)
+            async for stored in self.admin.scan(str(shard), f"s.{shard}.rec.>")
+        ]
+
+
+StartRough = Callable[[str], Awaitable[Rough]]
+
+
+@pytest.fixture
+async def start_rough(place: Path, tmp_path: Path) -> AsyncIterator[StartRough]:
+    """Return a function that starts a cluster with these pools: `await start_rough(toml)`."""
+    folder = Folder(place / tmp_path.name)
+    buses: list[Bus] = []
+
+    async def start(pools: str) -> Rough:
+        (tmp_path / "pools.toml").write_text(pools)
+        words = ("up", "--pools", str(tmp_path / "pools.toml"), "--wait", "60")
+        up = await asyncio.to_thread(run_cli, *words, state=folder.path, timeout_s=70)
+        assert up.returncode == 0, up.stderr + _last_words(folder)
+        identity = load_identity(folder.servers / "identity.json")
+        options = BusOptions(
+            servers=folder.read().servers,
+            name="judge",
+            credential=identity.signer.mint("judge", roles.admin()),
+        )
+        buses.append(await Bus.connect(options))
+        rough = Rough(folder, buses[0])
+        await rough.watch()
+        return rough
+
+    yield start
+    for bus in buses:
+        await bus.close()
+    if folder.exists():
+        down = await asyncio.to_thread(run_cli, "down", state=folder.path)
+        assert down.returncode == 0, down.stderr
