@@ -17,7 +17,7 @@ import pytest
 from agent_sandbox import Client, ClientOptions
 from agent_sandbox.embedded.child import last_lines
 from agent_sandbox.embedded.folder import Folder
-from agent_sandbox.embedded.procs import ProcessId
+from agent_sandbox.embedded.procs import ProcessId, wait_gone
 from agent_sandbox.embedded.table import read_table
 from shared import messages
 from shared.bus import Bus, BusOptions, Message
@@ -188,10 +188,12 @@ class Rough:
         return found if found is not None and found.is_alive() else None
 
     def send(self, name: str, number: signal.Signals) -> None:
-        """Send a signal to a process."""
+        """Send a signal to a process; one that is killed is gone when this returns."""
         process = self.process(name)
         assert process is not None, f"{name} does not run"
         assert process.send(number)
+        if number == signal.SIGKILL:
+            assert wait_gone([process], 5.0) == []
 
     async def is_ready(self, name: str) -> None:
         """Wait until a service runs and says that it can work."""

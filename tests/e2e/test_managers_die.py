@@ -66,9 +66,13 @@ async def one_shots(client: Client, pool: str) -> AsyncIterator[list[asyncio.Tas
             await asyncio.sleep(EVERY_S[pool])
 
     publishing = asyncio.create_task(publish())
-    yield calls
-    publishing.cancel()
-    await asyncio.gather(*calls)
+    try:
+        yield calls
+        publishing.cancel()
+        await asyncio.gather(*calls)
+    finally:
+        for task in (publishing, *calls):
+            task.cancel()
 
 
 async def keep_busy(session: Session, results: list[Result]) -> None:
