@@ -211,16 +211,23 @@ class Rough:
         finally:
             self.send("supervisor", signal.SIGCONT)
 
-    async def whole(self) -> None:
-        """Wait until the servers form one cluster, with nothing behind."""
+    def _monitors(self) -> dict[str, int]:
         layout = open_layout(self.folder.servers)
-        ports = {
+        return {
             files.name: ports.monitor
             for files, ports in zip(layout.servers(), layout.file.ports, strict=True)
         }
 
+    def health(self, name: str) -> str:
+        """Return a server's own word on whether it stores."""
+        health = monitor.ask(self._monitors()[name], "/healthz?js-enabled-only=true") or {}
+        return str(health.get("error") or health.get("status") or "no answer")
+
+    async def whole(self) -> None:
+        """Wait until the servers form one cluster, with nothing behind."""
+
         async def nothing_missing() -> bool:
-            return await asyncio.to_thread(monitor.what_is_missing, ports) is None
+            return await asyncio.to_thread(monitor.what_is_missing, self._monitors()) is None
 
         await until(nothing_missing, within_s=60)
 

@@ -24,8 +24,13 @@ stock = 6
 [[pool]]
 name = "cold"
 stock = 0
+[[pool]]
+name = "quiet"
+stock = 4
 """
-STOCK = 6
+QUIET = 4
+"""Pods of a pool that nobody uses: whoever wakes from a stop must not take them for lost."""
+STOCK = 6 + QUIET
 SEED = 20_261
 LASTS_S = 60.0
 EVERY_S = {"default": 0.3, "cold": 0.6}
@@ -111,6 +116,9 @@ async def test_killed_and_stopped_managers_start_no_pod_too_many_and_give_nobody
     assert claims > 250
     assert len(done) >= 8
     assert all(result.ok for result in results)
+    assert sorted(pod for pod in cluster.pods if pod.startswith("quiet-")) == [
+        f"quiet-{slot}-1" for slot in range(QUIET)
+    ]
     assert pods_per_claim <= PODS_PER_CLAIM_MAX
     assert [result.raw.interruptions for result in results if result.raw.interruptions] == []
     moved = [record for record in await cluster.records() if record.epoch != 1 or record.losses]
