@@ -54,6 +54,9 @@ def parse() -> argparse.Namespace:
         "--seed", type=int, default=None, help="of load and faults; none: by the clock"
     )
     parser.add_argument(
+        "--nodes-too", action="store_true", help="kill nodes and their fork servers as well"
+    )
+    parser.add_argument(
         "--negative-control",
         action="store_true",
         help="run a build without fencing, with zombies; the checker must find something",
@@ -81,7 +84,7 @@ async def measure(given: argparse.Namespace) -> tuple[Report, Sequence[Picture]]
             await workers.listen(second, POOL.name)
             load = Load(client.bus, POOL.name, given.seed, SESSIONS)
             recorder.hearers += [load.on_stored, workers.on_stored]
-            nemesis = make_nemesis(cluster, workers, load, given.seed)
+            nemesis = make_nemesis(cluster, workers, load, given)
             began_ms = time.time() * 1000
             await run_load(load, nemesis, given)
             ended_ms = time.time() * 1000
@@ -97,10 +100,12 @@ async def measure(given: argparse.Namespace) -> tuple[Report, Sequence[Picture]]
     report.notes += [f"{kind}: {count} times no victim" for kind, count in nemesis.missed.items()]
     report.machine = describe_machine(isolation)
     sent = list(load.sent.values())
-    return report, [figures.timeline(sent, nemesis.faults, load.now())]
+    return report, [figures.timeline(sent, nemesis.faults)]
 
 
-def make_nemesis(cluster: Private, workers: Workers, load: Load, seed: int) -> Nemesis:
+def make_nemesis(
+    cluster: Private, workers: Workers, load: Load, given: argparse.Namespace
+) -> Nemesis:
     """Return the faults, over the load's clock."""
 
     def is_long(busy: Busy) -> bool:
@@ -111,9 +116,10 @@ def make_nemesis(cluster: Private, workers: Workers, load: Load, seed: int) -> N
         folder=cluster.folder,
         bus=cluster.admin,
         workers=workers,
-        random=random.Random(seed + 1),
+        random=random.Random(given.seed + 1),
         now=load.now,
         is_long=is_long,
+        nodes_too=given.nodes_too,
     )
 
 
@@ -148,7 +154,7 @@ async def run_load(load: Load, nemesis: Nemesis, given: argparse.Namespace) -> N
                 kinds[fault.kind] += 1
             say(
                 f"{load.now():.0f} s: {len(load.accepted())} accepted, {done} finished; "
-                + ", ".join(f"{count} {kind}s" for kind, count in kinds.items())
+                + ", ".join(f"{count} of kind {kind}" for kind, count in kinds.items())
             )
 
     telling = asyncio.create_task(tell())

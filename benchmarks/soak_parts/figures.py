@@ -82,6 +82,9 @@ def add_faults(report: Report, faults: Sequence[Fault], history: History) -> Non
                 report.add(f"{name}_{what}_max_ms", max(values))
     report.add("manager_kills", counts["manager"])
     report.add("leader_kills", counts["leader"])
+    if counts["node"] or counts["zygote"]:
+        report.add("node_kills", counts["node"])
+        report.add("zygote_kills", counts["zygote"])
     causes = Counter(one.cause for one in interruptions(history).values())
     rows = [[cause, str(count)] for cause, count in causes.most_common()]
     report.sections.append(
@@ -130,8 +133,9 @@ def add_latencies(report: Report, sent: Iterable[Sent]) -> None:
             report.add(f"{name}_max_ms", max(values))
 
 
-def timeline(sent: Sequence[Sent], faults: Sequence[Fault], end_s: float) -> Timeline:
-    """Return the picture of the run."""
+def timeline(sent: Sequence[Sent], faults: Sequence[Fault]) -> Timeline:
+    """Return the picture of the run, up to the last result."""
+    end_s = max((one.finished_s for one in sent), default=0.0)
     done = [one for one in sent if one.finished_s and one.accepted_s]
     windows: dict[int, list[float]] = {}
     for one in done:
@@ -154,7 +158,7 @@ def timeline(sent: Sequence[Sent], faults: Sequence[Fault], end_s: float) -> Tim
                 },
             ),
             Field(
-                f"acceptance to result beyond the task's own time, ms, by {WINDOW_S:g} s",
+                f"publish to result beyond the task's own time, ms, by {WINDOW_S:g} s",
                 {
                     f"p{rank}": [
                         ((number + 0.5) * WINDOW_S, percentile(values, rank))

@@ -61,8 +61,8 @@ class Sent:
 
     @property
     def latency_s(self) -> float:
-        """From PubAck to stored result, without the time that it sleeps on purpose."""
-        return self.finished_s - self.accepted_s - self.seconds
+        """From the publish to the stored result, without the time that it sleeps on purpose."""
+        return self.finished_s - self.published_s - self.seconds
 
 
 @dataclass(eq=False)

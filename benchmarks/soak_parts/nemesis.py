@@ -13,20 +13,21 @@ from dataclasses import dataclass, field
 from harness.running import CannotMeasure, say
 
 from agent_sandbox.embedded.folder import Folder
-from agent_sandbox.embedded.procs import ProcessId
+from agent_sandbox.embedded.procs import ProcessId, identify
 from agent_sandbox.embedded.table import Kind, Row, read_table
 from shared import subjects
 from shared.bus import Bus
 from shared.errors import ServiceError
 from shared.ids import SHARDS
 from shared.limits import DEATHS_MAX
-from soak_parts.workers import Busy, Finder, Workers
+from soak_parts.workers import Busy, Finder, Workers, children, is_worker_zygote
 
 KILL_EVERY_S = 0.5
 STOP_EVERY_S = 8.0
 STOPPED_S = 6.0
 """Longer than T_fence (4 s): the worker is given up, and wakes as a zombie."""
 MANAGER_EVERY_S = 25.0
+NODE_EVERY_S = 12.0
 LEADER_AT = (0.35, 0.7)
 """When a leader is killed, as shares of the run."""
 HEALTHY_S = 30.0
@@ -38,7 +39,7 @@ class Fault:
     """One fault that was done."""
 
     kind: str
-    """`kill`, `stop`, `manager`, `leader`."""
+    """`kill`, `stop`, `manager`, `leader`, `node`, `zygote`."""
     at_s: float
     """Since the load began."""
     at_ms: float
@@ -57,6 +58,8 @@ class Nemesis:
     now: Callable[[], float]
     is_long: Callable[[Busy], bool]
     """Whether a task is one of those that run long enough to be hit in the middle."""
+    nodes_too: bool = False
+    """Kill nodes and their fork servers as well."""
     faults: list[Fault] = field(default_factory=list)
     missed: Counter[str] = field(default_factory=Counter)
     """Faults for which there was no victim at their time, by kind."""
@@ -70,6 +73,9 @@ class Nemesis:
                 group.create_task(self._each(KILL_EVERY_S, self.kill_worker))
                 group.create_task(self._each(STOP_EVERY_S, self.stop_worker))
                 group.create_task(self._each(MANAGER_EVERY_S, self.kill_manager))
+                if self.nodes_too:
+                    group.create_task(self._each(NODE_EVERY_S, self.kill_node))
+                    group.create_task(self._each(1.6 * NODE_EVERY_S, self.kill_zygote))
                 for share in LEADER_AT:
                     group.create_task(self._once(share * seconds, self.kill_leader))
         except TimeoutError:
@@ -146,6 +152,32 @@ class Nemesis:
     def _go_on(self, worker: str) -> None:
         if (process := self._stopped.pop(worker, None)) is not None:
             process.send(signal.SIGCONT)
+
+    # --- nodes -------------------------------------------------------------------------------------------------------
+
+    async def kill_node(self) -> bool:
+        """Kill a node, and with it all its pods; its supervisor starts it again."""
+        running = [row for row in rows(self.folder, "node") if row.process]
+        if len(running) < 2:
+            return False
+        row = self.random.choice(running)
+        self._note("node", row.name)
+        return row.process is not None and row.process.send(signal.SIGKILL)
+
+    async def kill_zygote(self) -> bool:
+        """Kill the fork server of a node's workers, and with it all of them: the node ends, and is started again.
+
+        Not that of the sandboxes: whatever ends a sandbox under its worker ends its task, as `sandbox_lost`.
+        """
+        if self.workers.most_deaths() >= DEATHS_MAX - 1:
+            return False  # the next one would make an innocent task poison
+        nodes = node_pids(self.folder)
+        zygotes = [pid for node in nodes for pid in children(node) if is_worker_zygote(pid)]
+        process = identify(self.random.choice(zygotes)) if zygotes else None
+        if process is None:
+            return False
+        self._note("zygote", str(process.pid))
+        return process.send(signal.SIGKILL)
 
     # --- services ----------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from shared import messages, subjects
 from shared.bus import Bus, Message
 from shared.cluster import monitor, open_layout
 from shared.messages import WorkerBeat
-from shared.record import Record
+from shared.record import ENDED, Record
 from shared.testing.history import Place, TaskKey
 
 FRESH_S = 0.6
@@ -76,6 +76,12 @@ class Workers:
                 found.append(Busy(worker, (tenant, beat.session, beat.task), record.deaths))
         return found
 
+    def most_deaths(self) -> int:
+        """Return how often the worker of some task that is not done yet has died so far, at most."""
+        return max(
+            (one.deaths for one in self._records.values() if one.state not in ENDED), default=0
+        )
+
 
 class Finder:
     """Finds the process of a worker: the one below the nodes that holds the connection of that name."""
@@ -88,11 +94,11 @@ class Finder:
         wanted = _sockets_from(self._ports_of(worker))
         if not wanted:
             return None
-        zygotes = [zygote for node in nodes for zygote in _children(node)]
+        zygotes = [zygote for node in nodes for zygote in children(node)]
         for zygote in zygotes:
-            if is_sandbox_zygote(procs.read_command(zygote)):
+            if not is_worker_zygote(zygote):
                 continue
-            for pid in _children(zygote):
+            for pid in children(zygote):
                 if wanted & _open_sockets(pid):
                     return identify(pid)
         return None
@@ -121,7 +127,13 @@ def _sockets_from(ports: set[int]) -> set[str]:
     }
 
 
-def _children(pid: int) -> list[int]:
+def is_worker_zygote(pid: int) -> bool:
+    """Return whether a node's child is the fork server of its workers."""
+    command = procs.read_command(pid)
+    return any("zygote" in word for word in command) and not is_sandbox_zygote(command)
+
+
+def children(pid: int) -> list[int]:
     """Return the children of a process, without a look at all others of the machine."""
     found: list[int] = []
     with suppress(OSError):  # it is gone

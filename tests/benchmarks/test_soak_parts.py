@@ -132,11 +132,11 @@ def test_a_shorter_run_must_reach_its_share() -> None:
 def test_the_timeline_shows_every_task_and_every_kind_of_fault() -> None:
     """Latency is what a task took beyond its own sleep."""
     sent = [
-        Sent((TENANT, "s", f"t{n}"), 1.0, 0.0, accepted_s=n + 0.5, finished_s=n + 2.0)
+        Sent((TENANT, "s", f"t{n}"), 1.0, n + 0.5, accepted_s=n + 0.6, finished_s=n + 2.0)
         for n in range(10)
     ]
     faults = [Fault("kill", 1.0, 0, "w"), Fault("leader", 2.0, 0, "n1")]
-    drawn = figures.timeline(sent, faults, 12.0)
+    drawn = figures.timeline(sent, faults)
 
     assert sum(count for _, count in drawn.fields[0].lines["accepted"]) == 10
     assert {value for _, value in drawn.fields[1].lines["p99"]} == {500.0}

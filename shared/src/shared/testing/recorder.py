@@ -142,14 +142,16 @@ class Recorder:
         """
         kept: set[Place] = set()
         unseen = 0
+        ends: dict[int, int] = {}
         for stream in STATES:
             last, places = await self._patiently(partial(self._read_all, int(stream)))
+            ends[int(stream)] = last
             kept |= places
             unseen += sum(
                 (int(stream), seq) not in self.stored
                 for seq in range(self._began[stream] + 1, last + 1)
             )
-        versions, outcomes = self._decode(tenant)
+        versions, outcomes = self._decode(tenant, ends)
         entries = [
             one for one in await self._patiently(self._entries) if tenant in (None, one.tenant)
         ]
@@ -166,10 +168,15 @@ class Recorder:
             unseen=unseen,
         )
 
-    def _decode(self, tenant: str | None) -> tuple[list[Version], list[Outcome]]:
+    def _decode(
+        self, tenant: str | None, ends: Mapping[int, int]
+    ) -> tuple[list[Version], list[Outcome]]:
+        """Return what was stored up to each shard's end: beyond it, half of a batch may have been read."""
         versions, outcomes = [], []
         for at, (subject, data) in self.stored.items():
             kind, *names = subject.split(".")
+            if at[1] > ends[at[0]]:
+                continue
             if kind == "rec" and tenant in (None, names[1]):
                 versions.append(Version(at, messages.decode(data, Record)))
             elif kind == "done" and tenant in (None, names[0]):
