@@ -101,6 +101,25 @@ def test_ten_lines_of_a_bare_client_do_the_same(access: dict[str, str]) -> None:
     assert not re.search(r"^\s*(from|import) (shared|agent_sandbox)", program.read_text(), re.M)
 
 
+def test_a_bare_client_gives_a_task_a_large_input(access: dict[str, str], tmp_path: Path) -> None:
+    """examples/bare/large_input.py: chunks, reference, digest, and nothing of ours."""
+    program = ROOT / "examples" / "bare" / "large_input.py"
+    local = tmp_path / "local"
+    local.write_bytes(os.urandom(900_000))
+
+    done = subprocess.run(
+        [sys.executable, program, access["SERVER"], access["CREDENTIAL"], local],
+        capture_output=True,
+        text=True,
+        timeout=40,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "result: ok True\n"
+    assert not re.search(r"^\s*(from|import) (shared|agent_sandbox)", program.read_text(), re.M)
+
+
 def test_every_subject_in_the_document_is_the_code_s(embedded: Folder) -> None:
     """The subjects that the document names are those that the contract builds."""
     text = (ROOT / "docs" / "publish.md").read_text()
@@ -113,6 +132,9 @@ def test_every_subject_in_the_document_is_the_code_s(embedded: Folder) -> None:
         subjects.output("<tenant>", "<session>", "<task>"),
         subjects.cancel("<tenant>", "<session>", "<task>"),
         subjects.ask("<tenant>", "sessions"),
+        subjects.ask("<tenant>", "object_drop"),
+        subjects.object_chunk("<tenant>", "<object>", 0).replace("0", "<n mod 3>", 1)[:-1] + "<n>",
+        subjects.read_chunk("<tenant>", "<object>", 0).replace("0", "<n mod 3>", 1)[:-1] + "<n>",
     ):
         assert subject in text
 

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import msgspec
 
@@ -30,6 +30,14 @@ Source = Path | str | bytes | BinaryIO | AsyncIterator[bytes]
 """A file of this machine, text, bytes, an open binary file, or whatever yields bytes."""
 OnProgress = Callable[[int, int | None], None]
 """Called now and then with bytes done, and bytes in all (None: not known before the end)."""
+
+
+class Writable(Protocol):
+    """An open binary file, or what takes bytes like one."""
+
+    def write(self, data: bytes, /) -> object:
+        """Take some."""
+        ...
 
 
 class Objects:
@@ -62,7 +70,7 @@ class Objects:
         return await write_object(self._bus, self._tenant, _pieces(source), on_stored=stored)
 
     async def get(
-        self, reference: ObjectRef, to: Path | BinaryIO, *, on_progress: OnProgress | None = None
+        self, reference: ObjectRef, to: Path | Writable, *, on_progress: OnProgress | None = None
     ) -> None:
         """Copy an object into a file; a named one is replaced only by the whole content.
 
@@ -130,7 +138,7 @@ class Objects:
         return {**options, "files": carried, "made": tuple(made)}
 
     async def _copy(
-        self, reference: ObjectRef, file: BinaryIO | Any, on_progress: OnProgress | None
+        self, reference: ObjectRef, file: Writable, on_progress: OnProgress | None
     ) -> None:
         done_bytes = 0
         async with aclosing(read_object(self._bus, self._tenant, reference)) as chunks:

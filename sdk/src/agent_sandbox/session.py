@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from agent_sandbox.halves import Halves
-from agent_sandbox.objects import OnProgress, Source, mode_of
+from agent_sandbox.objects import OnProgress, Source, Writable, mode_of
 from agent_sandbox.orders import (
     Content,
     ProgramOptions,
@@ -163,7 +163,7 @@ class Session:
     async def download(
         self,
         path: str,
-        to: FilePath | BinaryIO,
+        to: FilePath | Writable,
         *,
         on_progress: OnProgress | None = None,
         **options: Unpack[TaskOptions],
