@@ -271,3 +271,18 @@ async def start_rough(place: Path, tmp_path: Path) -> AsyncIterator[StartRough]:
     if folder.exists():
         down = await asyncio.to_thread(run_cli, "down", state=folder.path)
         assert down.returncode == 0, down.stderr
+
+
+@pytest.fixture
+async def truth(embedded: Folder, client: Client) -> AsyncIterator[Bus]:
+    """A connection that may do everything."""
+    signer = load_identity(embedded.servers / "identity.json").signer
+    bus = await Bus.connect(
+        BusOptions(
+            servers=client.bus.options.servers,
+            name="judge",
+            credential=signer.mint("judge", roles.admin()),
+        )
+    )
+    yield bus
+    await bus.close()

@@ -6,11 +6,9 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 import pytest
 
 from agent_sandbox import Client
@@ -19,9 +17,8 @@ from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.embedded.table import read_table
 from agent_sandbox.places import TENANT
 from shared import subjects
-from shared.bus import Bus, BusOptions
+from shared.bus import Bus
 from shared.errors import ServiceError
-from shared.identity import Signer, roles
 from shared.ids import home
 from shared.messages import TaskResult
 from shared.testing.look import Look, until
@@ -45,17 +42,6 @@ async def publish(state, session, name, count):
 
 asyncio.run(publish(*sys.argv[1:]))
 """
-
-
-@pytest.fixture
-async def truth(embedded: Folder, client: Client) -> AsyncIterator[Bus]:
-    """A connection that may do everything."""
-    signer = msgspec.json.decode(embedded.signer_file.read_bytes(), type=Signer)
-    credential = signer.mint("judge", roles.admin())
-    servers = client.bus.options.servers
-    bus = await Bus.connect(BusOptions(servers=servers, name="judge", credential=credential))
-    yield bus
-    await bus.close()
 
 
 async def publish(state: Path, session: str, name: str, count: int) -> list[tuple[str, int]]:

@@ -7,7 +7,6 @@ import contextlib
 import secrets
 import signal
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,7 @@ from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.embedded.procs import ProcessId
 from agent_sandbox.embedded.table import read_table
 from shared import messages, subjects
-from shared.bus import Bus, BusOptions, Message
-from shared.identity import load_identity, roles
+from shared.bus import Bus, Message
 from shared.ids import home
 from shared.messages import TaskResult
 from shared.record import Record
@@ -37,21 +35,6 @@ time.sleep({TASK_S})
 open("effect.txt", "a").write("once\\n")
 print(open("effect.txt").read())
 """
-
-
-@pytest.fixture
-async def truth(embedded: Folder, client: Client) -> AsyncIterator[Bus]:
-    """A connection that may read every stream."""
-    signer = load_identity(embedded.servers / "identity.json").signer
-    bus = await Bus.connect(
-        BusOptions(
-            servers=client.bus.options.servers,
-            name="judge",
-            credential=signer.mint("judge", roles.admin()),
-        )
-    )
-    yield bus
-    await bus.close()
 
 
 def user_processes() -> set[int]:
