@@ -281,3 +281,24 @@ async def test_a_user_without_any_permission_can_do_nothing(connect: Connect) ->
         await bus.request("anything", timeout_s=2)
     with pytest.raises(Forbidden):
         await bus.subscribe("anything", lambda _message: None)
+
+
+async def test_a_connect_that_is_refused_again_and_again_ends_at_its_deadline() -> None:
+    """Whatever is lost on the way: the library's loop lost one cancellation in thirty, and went on for ever."""
+
+    async def refuse(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'INFO {"server_id":"x","max_payload":1024}\r\n')
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    options = BusOptions(servers=(f"nats://127.0.0.1:{port}",), name="refused")
+    before = asyncio.all_tasks()
+    async with asyncio.timeout(20):
+        results = await asyncio.gather(
+            *(Bus.connect(options, deadline_s=0.2 + n / 500) for n in range(150)),
+            return_exceptions=True,
+        )
+    assert {type(result) for result in results} == {Unavailable}
+    await until(lambda: asyncio.all_tasks() <= before | {asyncio.current_task()})
+    server.close()

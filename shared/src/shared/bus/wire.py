@@ -1,12 +1,8 @@
-"""The NATS library's client with its faults mended. Nothing else in `shared.bus` touches the library.
-
-Each override names what it mends; numbers are the library's public issues.
-"""
+"""The NATS library's client with its faults mended; numbers are its public issues. Nothing else here touches it."""
 
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -20,14 +16,13 @@ from nats.protocol import command
 
 from shared import logs
 from shared.bus.owner import Owner
+from shared.bus.servers import RECONNECT_WAIT_MAX_S, choose
 from shared.bus.transport import Transport, check_subject, header_block
 from shared.bus.types import Message
 from shared.errors import Forbidden, LimitExceeded, Unavailable
 
 log = logs.get(__name__)
 
-RECONNECT_WAIT_S = 0.1
-RECONNECT_WAIT_MAX_S = 1.0
 READ_BYTES = 32 * 1024
 Sink = Callable[[Message], None]
 
@@ -54,6 +49,7 @@ class Client(LibraryClient):
         self._pending_bytes_max = pending_bytes_max
         self._tries = 0
         self._was_connected = False
+        self._shut = False
 
     @property
     def usable(self) -> bool:
@@ -221,11 +217,18 @@ class Client(LibraryClient):
             await self._process_op_err(nats.errors.Error(f"nats: {text}"))
 
     async def _connect_to_server(self, s: Srv) -> None:
-        """Open a socket of its own for each try, and end what reads from an earlier one."""
+        """Open a socket of its own for each try, and end what reads from an earlier one.
+
+        Each round of the library's loops comes by here. They can lose a cancellation, as `asyncio.wait_for` of Python
+        3.11 does when what it waits for ends at the same moment, and would go on for ever.
+        """
+        task = asyncio.current_task()
+        if self._shut or (task is not None and task.cancelling()):
+            raise asyncio.CancelledError
         s.last_attempt = time.monotonic()
-        for task in (self._reading_task, self._ping_interval_task, self._flusher_task):
-            if task is not None and task is not asyncio.current_task():
-                task.cancel()
+        for other in (self._reading_task, self._ping_interval_task, self._flusher_task):
+            if other is not None and other is not task:
+                other.cancel()
         self.abort()
         self._transport = Transport()  # type: ignore[no-untyped-call]  # the library's is untyped
         await self._transport.connect(
@@ -248,6 +251,9 @@ class Client(LibraryClient):
                 if not self._was_connected and self._refusals_left <= 0:
                     raise Forbidden("the NATS servers refuse this credential") from exc
             raise
+        if self._shut:
+            self.abort()
+            raise nats.errors.ConnectionClosedError
         self._ping_times.clear()
         self._was_connected = True
         self._tries = 0
@@ -275,12 +281,10 @@ class Client(LibraryClient):
                 return
 
     def pick_server(self, servers: list[Server], _info: dict[str, Any]) -> tuple[Server, float]:
-        """Choose where to reconnect, and after how long: another server first, sooner then later, with jitter."""
+        """Choose where to reconnect, and after how long."""
         left = self._current_server.uri.netloc if self._current_server else ""
         self._tries += 1
-        wait_s = min(RECONNECT_WAIT_S * (self._tries - 1), RECONNECT_WAIT_MAX_S)
-        chosen = min(servers, key=lambda s: (s.reconnects, s.uri.netloc == left, random.random()))
-        return chosen, wait_s + random.uniform(0, RECONNECT_WAIT_S)
+        return choose(servers, left, self._tries)
 
     def abort(self) -> None:
         """Cut the socket; what was not sent is dropped."""
@@ -289,6 +293,7 @@ class Client(LibraryClient):
 
     async def shut(self, deadline_s: float) -> None:
         """Send what is queued and close, at most `deadline_s` seconds; then cut."""
+        self._shut = True
         try:
             async with asyncio.timeout(deadline_s):
                 await self.close()
