@@ -6,8 +6,10 @@ import ctypes
 import fnmatch
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import urllib.parse
 from collections.abc import Callable, Generator
 from functools import cache
 from pathlib import Path
@@ -46,6 +48,20 @@ def _lacks_namespaces() -> bool:
     return subprocess.run([sys.executable, "-c", attempt], check=False, timeout=20).returncode != 0
 
 
+def _lacks_docker() -> bool:
+    """True: no Docker engine answers at its socket."""
+    place = urllib.parse.urlparse(os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock")
+    family = socket.AF_UNIX if place.scheme == "unix" else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as engine:
+        engine.settimeout(20)
+        try:
+            engine.connect(place.path if place.scheme == "unix" else (place.hostname, place.port))
+            engine.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
+            return b" 200 " not in engine.recv(1024)
+        except OSError:
+            return True
+
+
 def _lacks_cgroups() -> bool:
     """True: no memory controller in which this user may make a group."""
     unified = Path("/sys/fs/cgroup")
@@ -57,6 +73,7 @@ def _lacks_cgroups() -> bool:
 
 CONDITIONS: dict[str, Callable[[], bool]] = {
     "no-cgroups": _lacks_cgroups,
+    "no-docker": _lacks_docker,
     "no-git": lambda: shutil.which("git") is None,
     "no-kubernetes": lambda: not os.environ.get("KUBECONFIG"),
     "no-landlock": lambda: sys.platform != "linux" or _lacks_landlock(),

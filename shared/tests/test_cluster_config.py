@@ -16,7 +16,7 @@ def settings(**changes: object) -> ServerSettings:
         "name": "n1",
         "cluster": "test",
         "ports": ServerPorts(4222, 6222, 8222),
-        "routes": (6222, 6223, 6224),
+        "routes": ("127.0.0.1:6222", "127.0.0.1:6223", "127.0.0.1:6224"),
         "store_dir": "/state/n1/js",
         "log_file": "/state/n1/log",
         "trust": Trust("OPERATOR", "SYS", {"ACC": "TOKEN"}),
@@ -87,3 +87,11 @@ def test_a_free_port_is_told_from_a_taken_one() -> None:
         other.bind(("127.0.0.1", ports.client))
         other.listen()
         assert why_taken(ports.client) == "is in use"
+
+
+def test_a_server_can_be_told_elsewhere_than_it_listens() -> None:
+    """Behind an address translation, clients and servers must not learn the inner address."""
+    text = render(settings(advertise_client="out.side:1", advertise_route="out.side:2"))
+    assert 'client_advertise: "out.side:1"\n' in text
+    assert '  advertise: "out.side:2"\n' in text
+    assert "advertise" not in render(settings())

@@ -15,7 +15,7 @@ from shared.cluster import Cluster
 from shared.errors import Forbidden, OutcomeUnknown, Rejected, Unavailable
 from shared.identity import Permissions, roles
 from shared.testing.names import unique
-from shared.testing.plugin import Connect, admin_options
+from shared.testing.plugin import Connect
 from shared.testing.wait import until
 
 
@@ -244,35 +244,6 @@ async def test_contact_is_as_old_as_what_was_answered(connect: Connect) -> None:
         assert bus.contact_age_s() < 0.3
 
 
-async def test_nothing_is_sent_late(private_cluster: Cluster) -> None:
-    """What is published while there is no connection fails at once, and is not sent after the reconnect."""
-    bus = await Bus.connect(admin_options(private_cluster))
-    heard: list[bytes] = []
-    lost, restored = asyncio.Event(), asyncio.Event()
-    bus.on_lost, bus.on_restored = lost.set, restored.set
-    await bus.subscribe("late", lambda message: heard.append(message.data))
-    private_cluster.kill()
-    async with asyncio.timeout(5):
-        await lost.wait()
-    assert not bus.connected
-    for _ in range(5):
-        with pytest.raises(Unavailable):
-            await bus.publish("late", b"late")
-        with pytest.raises(Unavailable):
-            await bus.request("late", b"late", timeout_s=0.1)
-    with pytest.raises(Unavailable):
-        await bus.publish_acked(
-            "task.t.default.batch", b"{}", message_id="late0001", deadline_s=0.3
-        )
-    private_cluster.start(die_with_parent=True)
-    async with asyncio.timeout(20):
-        await restored.wait()
-    await bus.publish("late", b"now")
-    await until(lambda: bool(heard))
-    assert heard == [b"now"]
-    await bus.close()
-
-
 async def test_a_user_without_any_permission_can_do_nothing(connect: Connect) -> None:
     """Empty lists are refusals, not "all"."""
     nobody = Permissions(("nothing.to.say",), ("_INBOX_nobody.>",))
@@ -281,24 +252,3 @@ async def test_a_user_without_any_permission_can_do_nothing(connect: Connect) ->
         await bus.request("anything", timeout_s=2)
     with pytest.raises(Forbidden):
         await bus.subscribe("anything", lambda _message: None)
-
-
-async def test_a_connect_that_is_refused_again_and_again_ends_at_its_deadline() -> None:
-    """Whatever is lost on the way: the library's loop lost one cancellation in thirty, and went on for ever."""
-
-    async def refuse(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b'INFO {"server_id":"x","max_payload":1024}\r\n')
-        writer.close()
-
-    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    options = BusOptions(servers=(f"nats://127.0.0.1:{port}",), name="refused")
-    before = asyncio.all_tasks()
-    async with asyncio.timeout(20):
-        results = await asyncio.gather(
-            *(Bus.connect(options, deadline_s=0.2 + n / 500) for n in range(150)),
-            return_exceptions=True,
-        )
-    assert {type(result) for result in results} == {Unavailable}
-    await until(lambda: asyncio.all_tasks() <= before | {asyncio.current_task()})
-    server.close()

@@ -44,11 +44,11 @@ async def wait_servers(cluster: Cluster, say: Say) -> None:
         Unavailable: not within SERVERS_S; says what is missing.
     """
     until = time.monotonic() + SERVERS_S
-    ports = {server.name: server.ports.monitor for server in cluster.servers}
+    places = {s.name: (s.host, s.ports.monitor) for s in cluster.servers}
     while True:
         for server in cluster.servers:
             server.check()
-        missing = await asyncio.to_thread(monitor.what_is_missing, ports)
+        missing = await asyncio.to_thread(monitor.what_is_missing, places)
         if missing is None:
             return
         if time.monotonic() > until:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +14,8 @@ import nats.errors
 from shared import identity, logs
 from shared.bus import refusals
 from shared.bus.credentials import Shown
-from shared.bus.question import NobodyListens, Question
+from shared.bus.gate import Gates
+from shared.bus.question import NobodyListens, Question, says_nobody_listens
 from shared.bus.transport import tls_context
 from shared.bus.types import BusOptions, Message
 from shared.bus.watch import Watch
@@ -32,8 +34,6 @@ RENEW_S = 5.0
 SHOWN_S = 1.0
 LATE_S = 10.0
 """How long a delivery that nobody waits for any more is still expected, to be given back."""
-_STATUS = "Status"
-NO_RESPONDERS = "503"
 
 
 class Link:
@@ -48,6 +48,8 @@ class Link:
         self.refused: deque[str] = deque(maxlen=REFUSALS_KEPT)
         """Newest refusals by the server, in its words."""
         self.up = asyncio.Event()
+        self.gates = Gates()
+        self.lost_at: float | None = None
         self._questions: dict[str, Question] = {}
         self._asked = 0
         self._prefix = ""
@@ -98,7 +100,7 @@ class Link:
             list(options.servers),
             name=options.name,
             error_cb=self._on_error,
-            reconnected_cb=self._on_reconnected,
+            reconnected_cb=self.on_restored,
             connect_timeout=options.connect_timeout_s,  # type: ignore[arg-type]  # seconds, not whole ones
             reconnect_time_wait=0.1,  # type: ignore[arg-type]  # likewise
             max_reconnect_attempts=-1,
@@ -146,18 +148,16 @@ class Link:
         if not isinstance(error, OSError | TimeoutError | nats.errors.Error):
             log.warning("bus.library_error", error=self._last_error)
 
-    async def _on_reconnected(self) -> None:
-        self.on_restored()
-
     def on_lost(self) -> None:
         """End all questions: their answers went to the old connection."""
         self.up.clear()
+        self.lost_at = time.monotonic()
         self._fail_questions("the connection was lost")
         log.info("bus.connection_lost", name=self.options.name, error=self._last_error)
         if self.changed:
             self.changed(False)
 
-    def on_restored(self) -> None:
+    async def on_restored(self) -> None:
         """Let publishers go on."""
         self.up.set()
         log.info("bus.connection_restored", name=self.options.name)
@@ -235,7 +235,7 @@ class Link:
             del self._questions[token]
             raise
         answer = await self._wait(token, question, timeout_s)
-        if answer.headers.get(_STATUS) == NO_RESPONDERS and not answer.data:
+        if says_nobody_listens(answer):
             raise NobodyListens(f"nobody listens on {subject}")
         return answer
 

@@ -11,7 +11,7 @@ class Owner(Protocol):
     def on_lost(self) -> None:
         """The connection is given up; a new one is being made."""
 
-    def on_restored(self) -> None:
+    async def on_restored(self) -> None:
         """There is a connection again, and all subscriptions are back."""
 
     def on_refused(self, text: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from shared import headers as names
 from shared.bus.answers import read_ack
+from shared.bus.gate import Gate
 from shared.bus.link import Link
 from shared.bus.question import NobodyListens
 from shared.bus.types import Message, PubAck, Write
@@ -30,6 +31,8 @@ same, but a new session's subject meets another shard in two of three tries. A s
 proves nothing: an election takes up to nine seconds."""
 SPREAD = "task."
 """Subjects that the account's mapping spreads over the shards begin so."""
+ELECTIONS_S = 12.0
+"""After the connection was lost, all shards may be electing for so long: that nobody listens then says nothing."""
 
 
 async def publish_until_stored(
@@ -61,6 +64,7 @@ async def publish_until_stored(
 async def _try_until_stored(
     link: Link, subject: str, data: bytes, headers: Mapping[str, str], limits: tuple[float, float]
 ) -> PubAck:
+    """See `publish_until_stored`."""
     attempt_s, deadline_s = limits
     nobody_s = link.options.nobody_s
     began = time.monotonic()
@@ -68,42 +72,58 @@ async def _try_until_stored(
     unanswered: ServiceError | None = None
     nobody = 0
     refusal: ServiceError
-    while True:
-        left_s = end - time.monotonic()
-        try:
-            if not link.up.is_set():
-                await link.wait_up(max(left_s, 0.0))
-            answer = await link.ask(
-                subject, data, timeout_s=max(min(attempt_s, left_s), 0.01), headers=headers
-            )
-            return read_ack(answer.data, subject)
-        except NobodyListens as exc:
-            refusal = exc
-            nobody += 1
-            if (
-                subject.startswith(SPREAD)
-                and nobody >= nobody_s * NOBODY_TRIES_PER_S
-                and unanswered is None
-                and time.monotonic() - began > nobody_s
-            ):
-                raise NotFound(f"no stream takes {subject}") from exc
-        except OutcomeUnknown as exc:
-            refusal = unanswered = exc
-        except Unavailable as exc:
-            refusal = exc
-        except LimitExceeded as exc:
-            # A try that was not answered may have gone to another shard, and be stored there.
-            if unanswered is None:
-                raise
-            refusal = exc
-        wait_s = random.uniform(RETRY_WAIT_MIN_S, RETRY_WAIT_MAX_S)
-        if time.monotonic() + wait_s >= end:
-            if unanswered is not None:
-                raise OutcomeUnknown(
-                    f"{subject}: no answer within {deadline_s:.1f} s: {unanswered}"
-                ) from unanswered
-            raise refusal
-        await asyncio.sleep(wait_s)
+    turn: Gate | None = None
+    try:
+        while True:
+            left_s = end - time.monotonic()
+            try:
+                if not link.up.is_set():
+                    await link.wait_up(max(left_s, 0.0))
+                if turn is None and (gate := link.gates.find(subject)) is not None:
+                    turn = gate if await gate.wait_turn(left_s) else None
+                    left_s = end - time.monotonic()
+                wait_s = max(min(attempt_s, left_s), 0.01)
+                answer = await link.ask(subject, data, timeout_s=wait_s, headers=headers)
+                ack = read_ack(answer.data, subject)
+            except NobodyListens as exc:
+                refusal = exc
+                nobody += 1
+                link.gates.shut(subject)
+                often = nobody >= nobody_s * NOBODY_TRIES_PER_S
+                long = often and time.monotonic() - began > nobody_s
+                if long and unanswered is None and _may_not_exist(link, subject):
+                    raise NotFound(f"no stream takes {subject}") from exc
+            except OutcomeUnknown as exc:
+                refusal = unanswered = exc
+                link.gates.shut(subject)
+            except Unavailable as exc:
+                refusal = exc
+            except LimitExceeded as exc:
+                link.gates.open(subject)
+                # A try that was not answered may have gone to another shard, and be stored there.
+                if unanswered is None:
+                    raise
+                refusal = exc
+            else:
+                link.gates.open(subject)
+                return ack
+            wait_s = random.uniform(RETRY_WAIT_MIN_S, RETRY_WAIT_MAX_S)
+            if time.monotonic() + wait_s >= end:
+                if unanswered is not None:
+                    raise OutcomeUnknown(
+                        f"{subject}: no answer within {deadline_s:.1f} s: {unanswered}"
+                    ) from unanswered
+                raise refusal
+            await asyncio.sleep(wait_s)
+    finally:
+        if turn is not None:
+            turn.leave()
+
+
+def _may_not_exist(link: Link, subject: str) -> bool:
+    """Return whether it may be for good that nobody listens: pools come and go, all other streams are always there."""
+    settled = link.lost_at is None or time.monotonic() - link.lost_at > ELECTIONS_S
+    return settled and subject.startswith(SPREAD)
 
 
 async def publish_once(

@@ -14,6 +14,11 @@ class NobodyListens(Unavailable):
     """No one subscribes to the subject: surely not taken. A stream that elects its leader looks like this, too."""
 
 
+def says_nobody_listens(answer: Message) -> bool:
+    """Return whether this is the server's word that nobody listens."""
+    return not answer.data and answer.headers.get("Status") == "503"
+
+
 class Question:
     """A request whose answers are awaited: one, or several until `take` says that they are complete."""
 

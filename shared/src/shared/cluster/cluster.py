@@ -11,7 +11,8 @@ from shared.cluster import monitor
 from shared.cluster.binary import find_binary
 from shared.cluster.config import ServerLimits, ServerSettings, Trust, render
 from shared.cluster.errors import ClusterFailed
-from shared.cluster.layout import Layout, open_layout
+from shared.cluster.layout import Layout, ServerFiles, open_layout
+from shared.cluster.ports import ServerPorts
 from shared.cluster.server import ServerProcess
 from shared.identity import Identity
 from shared.topology import account_mappings
@@ -30,9 +31,12 @@ class Cluster:
         self.layout = layout
         self.limits = limits
         self.servers = tuple(
-            ServerProcess(binary, files, ports)
+            self._make_server(binary, files, ports)
             for files, ports in zip(layout.servers(), layout.file.ports, strict=True)
         )
+
+    def _make_server(self, binary: Path, files: ServerFiles, ports: ServerPorts) -> ServerProcess:
+        return ServerProcess(binary, files, ports)
 
     @property
     def identity(self) -> Identity:
@@ -67,24 +71,26 @@ class Cluster:
                 account_mappings() if mappings is None else mappings
             ),
         )
-        routes = [server.ports.route for server in self.servers]
         for server in self.servers:
-            settings = ServerSettings(
-                name=server.name,
-                cluster=self.layout.file.name,
-                ports=server.ports,
-                routes=routes,
-                store_dir=str(server.files.store),
-                log_file=str(server.files.log),
-                trust=trust,
-                limits=self.limits,
-            )
+            settings = self._settings_of(server, trust)
             try:
                 server.files.config.write_text(render(settings))
             except OSError as exc:
                 raise ClusterFailed(
                     f"{server.files.config} cannot be written: {exc.strerror or exc}"
                 ) from exc
+
+    def _settings_of(self, server: ServerProcess, trust: Trust) -> ServerSettings:
+        return ServerSettings(
+            name=server.name,
+            cluster=self.layout.file.name,
+            ports=server.ports,
+            routes=[f"{other.host}:{other.ports.route}" for other in self.servers],
+            store_dir=str(server.files.store),
+            log_file=str(server.files.log),
+            trust=trust,
+            limits=self.limits,
+        )
 
     def start(self, *, die_with_parent: bool = False) -> None:
         """Write the configurations and start all servers; if one cannot start, none stays.
@@ -107,11 +113,11 @@ class Cluster:
             ClusterFailed: a server ended, or the deadline passed; says what was missing.
         """
         end = time.monotonic() + deadline_s
-        ports = {server.name: server.ports.monitor for server in self.servers}
+        places = {server.name: (server.host, server.ports.monitor) for server in self.servers}
         while True:
             for server in self.servers:
                 server.check()
-            missing = monitor.what_is_missing(ports)
+            missing = monitor.what_is_missing(places)
             if missing is None:
                 return
             if time.monotonic() >= end:

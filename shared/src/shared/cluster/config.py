@@ -46,27 +46,30 @@ class ServerSettings(msgspec.Struct, frozen=True):
     """Unique and stable: it is the server's place in the cluster."""
     cluster: str
     ports: ServerPorts
-    routes: Sequence[int]
-    """Route ports of all servers."""
+    routes: Sequence[str]
+    """Where this server reaches the servers of the cluster, `host:port`; itself may be among them."""
     store_dir: str
     log_file: str
+    """Empty: it logs to its output."""
     trust: Trust
     limits: ServerLimits = ServerLimits()
     host: str = LOOPBACK
+    """Where it listens."""
+    advertise_client: str = ""
+    """What clients are told as its address, `host:port`; empty: where it listens."""
+    advertise_route: str = ""
+    """What other servers are told as its address, `host:port`; empty: where it listens."""
 
 
 def render(settings: ServerSettings) -> str:
     """Return the text of the server's configuration file."""
     limits, ports = settings.limits, settings.ports
-    routes = ", ".join(f'"nats://{settings.host}:{port}"' for port in settings.routes)
+    routes = ", ".join(_text(f"nats://{address}") for address in settings.routes)
     return f"""\
 server_name: {_text(settings.name)}
 listen: "{settings.host}:{ports.client}"
-http: "{settings.host}:{ports.monitor}"
-log_file: {_text(settings.log_file)}
-logfile_size_limit: {limits.log_bytes}
-logfile_max_num: 2
-max_payload: {limits.payload_bytes}
+{_advertise("client_advertise", settings.advertise_client)}http: "{settings.host}:{ports.monitor}"
+{_log(settings)}max_payload: {limits.payload_bytes}
 
 # A client that hangs is noticed after three of these.
 ping_interval: "{round(limits.client_ping_s * 1000)}ms"
@@ -90,13 +93,27 @@ feature_flags {{ js_ack_fc_v2: false }}
 cluster {{
   name: {_text(settings.cluster)}
   listen: "{settings.host}:{ports.route}"
-  routes: [{routes}]
+{_advertise("  advertise", settings.advertise_route)}  routes: [{routes}]
   # A server that hangs is left by the others within 1.5 s.
   ping_interval: "500ms"
   ping_max: 2
 }}
 
 {_trust(settings.trust)}"""
+
+
+def _log(settings: ServerSettings) -> str:
+    if not settings.log_file:
+        return ""
+    return f"""\
+log_file: {_text(settings.log_file)}
+logfile_size_limit: {settings.limits.log_bytes}
+logfile_max_num: 2
+"""
+
+
+def _advertise(option: str, address: str) -> str:
+    return f"{option}: {_text(address)}\n" if address else ""
 
 
 def _trust(trust: Trust) -> str:

@@ -14,9 +14,9 @@ from shared.cluster.ports import LOOPBACK
 ASK_TIMEOUT_S = 2.0
 
 
-def ask(port: int, path: str) -> dict[str, Any] | None:
+def ask(port: int, path: str, *, host: str = LOOPBACK) -> dict[str, Any] | None:
     """Return a monitoring endpoint's answer; None: the server does not answer (yet)."""
-    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=ASK_TIMEOUT_S)
+    connection = http.client.HTTPConnection(host, port, timeout=ASK_TIMEOUT_S)
     try:
         connection.request("GET", path)
         answer: dict[str, Any] = msgspec.json.decode(
@@ -39,21 +39,21 @@ def accepts(port: int) -> bool:
         return False
 
 
-def what_is_missing(monitor_ports: Mapping[str, int]) -> str | None:
+def what_is_missing(places: Mapping[str, tuple[str, int]]) -> str | None:
     """Return what keeps the cluster from being ready; None: it is ready.
 
     Args:
-        monitor_ports: name of each server -> its monitoring port.
+        places: name of each server -> host and port of its monitoring.
     """
-    for name, port in monitor_ports.items():
-        state = ask(port, "/jsz?accounts=true&streams=true")
+    for name, (host, port) in places.items():
+        state = ask(port, "/jsz?accounts=true&streams=true", host=host)
         if state is None:
             return f"{name} does not answer"
         meta = state.get("meta_cluster") or {}
         if not meta.get("leader"):
             return f"{name} knows no leader of the cluster"
-        if meta.get("cluster_size") != len(monitor_ports):
-            return f"{name} sees {meta.get('cluster_size')} of {len(monitor_ports)} servers"
+        if meta.get("cluster_size") != len(places):
+            return f"{name} sees {meta.get('cluster_size')} of {len(places)} servers"
         # Followers do not know how far other followers are: only the leader's view counts.
         peers = (meta.get("replicas") or []) if meta["leader"] == name else []
         late = [peer["name"] for peer in peers if not peer.get("current")]
@@ -62,7 +62,7 @@ def what_is_missing(monitor_ports: Mapping[str, int]) -> str | None:
         leaderless = _leaderless(state)
         if leaderless:
             return f"no leader for {', '.join(leaderless)}"
-        health = ask(port, "/healthz")
+        health = ask(port, "/healthz", host=host)
         if health is None or health.get("status") != "ok":
             return f"{name} is not healthy: {(health or {}).get('error', 'no answer')}"
     return None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from shared.cluster.errors import ClusterFailed
 from shared.cluster.layout import ServerFiles
-from shared.cluster.ports import ServerPorts, why_taken
+from shared.cluster.ports import LOOPBACK, ServerPorts, why_taken
 
 LOG_LINES_SHOWN = 5
 _PR_SET_PDEATHSIG = 1
@@ -21,6 +21,9 @@ SERVER_NICENESS = -10
 
 class ServerProcess:
     """One server of a cluster. `popen` is the running process, if this object started one."""
+
+    host = LOOPBACK
+    """Where the other servers and its monitoring find it."""
 
     def __init__(self, binary: Path, files: ServerFiles, ports: ServerPorts) -> None:
         """Describe a server; nothing is started yet."""
@@ -38,7 +41,7 @@ class ServerProcess:
     @property
     def url(self) -> str:
         """Where clients connect."""
-        return f"nats://127.0.0.1:{self.ports.client}"
+        return f"nats://{self.host}:{self.ports.client}"
 
     @property
     def running(self) -> bool:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
 from shared import limits, subjects
 from shared.bus import Bus
-from shared.errors import LimitExceeded, NotFound
+from shared.errors import LimitExceeded
 from shared.files import ObjectRef
 from shared.ids import SHARDS
 from shared.objects.window import ANSWER_S, STALL_S, Window, end
@@ -94,26 +93,18 @@ class ObjectWriter:
 
     async def _store(self, number: int, chunk: bytes) -> bytes:
         subject = subjects.object_chunk(self._tenant, self.id, number)
-        until = time.monotonic() + self._stall_s
-        while True:
-            try:
-                await self._bus.publish_acked(
-                    subject,
-                    chunk,
-                    message_id=f"{self.id}:{number}",
-                    attempt_s=ANSWER_S,
-                    deadline_s=max(ANSWER_S, until - time.monotonic()),
-                )
-            except NotFound:  # a shard that elects its leader looks the same
-                if time.monotonic() > until:
-                    raise
-            except LimitExceeded as exc:
-                # One message a subject: an earlier try was stored. What is wrong about it, the digest tells.
-                if "per subject" not in str(exc):
-                    raise _store_full(exc) from exc
-                break
-            else:
-                break
+        try:
+            await self._bus.publish_acked(
+                subject,
+                chunk,
+                message_id=f"{self.id}:{number}",
+                attempt_s=ANSWER_S,
+                deadline_s=max(ANSWER_S, self._stall_s),
+            )
+        except LimitExceeded as exc:
+            # One message a subject: an earlier try was stored. What is wrong about it, the digest tells.
+            if "per subject" not in str(exc):
+                raise _store_full(exc) from exc
         self.stored_bytes += len(chunk)
         return b""
 

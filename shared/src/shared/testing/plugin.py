@@ -17,7 +17,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -31,12 +31,17 @@ from shared.topology import Topology, topology
 POOLS = (PoolSpec(name="default"), PoolSpec(name="other"))
 """Pools that every provisioned test cluster has."""
 
+AnyCluster = TypeVar("AnyCluster", bound=Cluster)
 Connect = Callable[..., Awaitable[Bus]]
 
 
 def start_cluster(folder: Path) -> Cluster:
     """Return a running cluster with its state in `folder`; it dies with this process."""
-    cluster = open_cluster(folder)
+    return started(open_cluster(folder))
+
+
+def started(cluster: AnyCluster) -> AnyCluster:
+    """Start a cluster, and return it when it is ready; it dies with this process."""
     cluster.start(die_with_parent=True)
     try:
         cluster.wait_ready(deadline_s=20)

@@ -1,0 +1,114 @@
+"""The bus on real servers: three processes, and in the slow run the same tests on three containers.
+
+Servers of a test whose `fault` is `cut` talk through a relay; so do those of a test marked `cuttable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from shared.cluster import Cluster
+from shared.testing.cut import RelayedCluster
+from shared.testing.plugin import provision_now, start_cluster, started
+from shared.testing.relay import Relay
+
+
+@pytest.fixture(
+    scope="session",
+    autouse=True,
+    params=["processes", pytest.param("containers", marks=pytest.mark.slow)],
+)
+def backend(request: pytest.FixtureRequest) -> str:
+    """What the servers run in."""
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture(scope="session")
+def server_image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An image of the server program, made here; removed at the end."""
+    from shared.testing import containers  # noqa: PLC0415 - loads the Docker library, for the slow run alone
+
+    reason = containers.why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    containers.sweep()
+    with containers.server_image(tmp_path_factory.mktemp("image") / "context") as tag:
+        yield tag
+
+
+@contextmanager
+def in_containers(folder: Path, image: str) -> Iterator[Cluster]:
+    """Yield a running cluster of containers; nothing of it stays."""
+    from shared.testing import containers  # noqa: PLC0415 - see above
+
+    cluster = containers.ContainerCluster(folder, image)
+    try:
+        yield started(cluster)
+    finally:
+        cluster.remove()
+
+
+@contextmanager
+def in_processes(folder: Path) -> Iterator[Cluster]:
+    """Yield a running cluster of processes."""
+    cluster = start_cluster(folder)
+    try:
+        yield cluster
+    finally:
+        cluster.kill()
+
+
+@contextmanager
+def behind_a_relay(folder: Path) -> Iterator[Cluster]:
+    """Yield a running cluster of processes whose network can be cut."""
+    relay = Relay()
+    cluster = RelayedCluster(folder, relay)
+    try:
+        yield started(cluster)
+    finally:
+        cluster.kill()
+        relay.close()
+
+
+@pytest.fixture(scope="session")
+def nats_cluster(
+    backend: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """Three servers for the whole run."""
+    folder = tmp_path_factory.mktemp("servers") / "nats"
+    if backend == "containers":
+        made = in_containers(folder, request.getfixturevalue("server_image"))
+    else:
+        made = in_processes(folder)
+    with made as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def provisioned_cluster(nats_cluster: Cluster) -> Cluster:
+    """The same, with all streams and consumers."""
+    provision_now(nats_cluster)
+    return nats_cluster
+
+
+@pytest.fixture
+def private_cluster(
+    backend: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Cluster]:
+    """Three provisioned servers of this test alone: it may do to them what it likes."""
+    callspec = getattr(request.node, "callspec", None)
+    fault = callspec.params.get("fault") if callspec else None
+    if backend == "containers":
+        made = in_containers(tmp_path / "nats", request.getfixturevalue("server_image"))
+    elif fault == "cut" or request.node.get_closest_marker("cuttable"):
+        made = behind_a_relay(tmp_path / "nats")
+    else:
+        made = in_processes(tmp_path / "nats")
+    with made as cluster:
+        provision_now(cluster)
+        yield cluster
