@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Mapping
 
 from nats.aio.transport import TcpTransport
+from nats.protocol import command
 
 from shared.bus.types import Tls
 from shared.errors import Rejected
@@ -47,6 +48,22 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
         files = ", ".join(filter(None, (tls.ca_file, tls.cert_file, tls.key_file)))
         raise Rejected(f"TLS with {files}: {exc}") from exc
     return context
+
+
+def publish_line(
+    subject: str, data: bytes, reply: str, headers: Mapping[str, str] | None
+) -> tuple[bytes, int]:
+    """Return a publish as it stands on the wire, and the size that counts against the servers' limit, bytes.
+
+    Raises:
+        Rejected: not a subject or header.
+    """
+    check_subject(subject)
+    check_subject(reply or subject)
+    if not headers:
+        return command.pub_cmd(subject, reply, data), len(data)
+    block = header_block(headers)
+    return command.hpub_cmd(subject, reply, block, data), len(block) + len(data)
 
 
 def check_subject(subject: str) -> None:

@@ -17,7 +17,7 @@ from nats.protocol import command
 from shared import logs
 from shared.bus.owner import Owner
 from shared.bus.servers import RECONNECT_WAIT_MAX_S, choose
-from shared.bus.transport import Transport, check_subject, header_block
+from shared.bus.transport import Transport, publish_line
 from shared.bus.types import Message
 from shared.errors import Forbidden, LimitExceeded, Unavailable
 
@@ -76,15 +76,7 @@ class Client(LibraryClient):
         """
         if not self.usable:
             raise Unavailable("not connected to NATS")
-        check_subject(subject)
-        check_subject(reply or subject)
-        if headers:
-            block = header_block(headers)
-            size = len(block) + len(data)
-            line = command.hpub_cmd(subject, reply, block, data)
-        else:
-            size = len(data)
-            line = command.pub_cmd(subject, reply, data)
+        line, size = publish_line(subject, data, reply, headers)
         if size > self._max_payload:
             raise LimitExceeded(f"message of {size} bytes: the servers take {self._max_payload}")
         if self._pending_data_size + size > self._pending_bytes_max:
