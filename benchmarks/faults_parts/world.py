@@ -180,7 +180,9 @@ async def open_world(
     try:
         await asyncio.to_thread(cluster.wait_ready, deadline_s=READY_S)
         (folder / "pools.toml").write_text(to_toml(pools))
-        write_secret(folder / "signer.json", msgspec.json.encode(cluster.identity.signer).decode())
+        write_secret(
+            folder / "signer.json", msgspec.json.encode(cluster.identity.worker_signer).decode()
+        )
         world = World(folder, pools, cluster)
         world.plans.make()
         async with _connected(cluster, pools) as bus, record(bus) as recorder:
