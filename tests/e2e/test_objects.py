@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import hashlib
 import io
+import json
 import os
 import random
 import secrets
 import signal
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -235,6 +237,23 @@ async def test_a_cancel_ends_a_transfer_at_once(
 
     assert (await task.result()).status == "cancelled"
     assert [entry.name for entry in listed] == [two_inputs[0].path]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_half_a_gibibyte_goes_both_ways_at_bounded_memory() -> None:
+    """The benchmark's own bounds, on a cluster of its own; by default it carries 2 GiB."""
+    program = Path(__file__).parents[2] / "benchmarks" / "objects.py"
+    done = subprocess.run(
+        [sys.executable, program, "--gib", "0.5"],
+        capture_output=True,
+        text=True,
+        timeout=580,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["ok"] is True
 
 
 # --- the command line ------------------------------------------------------------------------------------------------
