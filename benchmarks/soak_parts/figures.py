@@ -97,15 +97,10 @@ def add_claim_gap(
 ) -> None:
     """Enter the longest time without a claim while there was load, and what happened around it."""
     began, ended = span_ms
-    times = sorted(
-        {
-            version.record.claimed_ms
-            for version in history.versions
-            if version.record.owner is not None and began <= version.record.claimed_ms <= ended
-        }
-    )
+    claims = {v.record.claimed_ms for v in history.versions if v.record.owner is not None}
+    times = sorted({began, ended, *(at for at in claims if began <= at <= ended)})
     gaps = sorted(((after - before) / 1000, before) for before, after in itertools.pairwise(times))
-    report.add("claim_gap_s", gaps[-1][0] if gaps else (ended - began) / 1000)
+    report.add("claim_gap_s", gaps[-1][0])
     for gap_s, before in gaps[-3:]:
         if gap_s < GAP_TOLD_S:
             continue
