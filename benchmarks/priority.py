@@ -40,10 +40,16 @@ SPREAD = 0.7
 TURNAROUND_S = 0.1
 """About what a worker's end and its successor's start take, for that estimate only."""
 SETTLE_S = 2.0
+STARTS_MIN = 20 * EVERY
+"""A share of one in k of fewer starts depends on where one begins to count."""
+LONGER_S = 120.0
+"""A slow machine gets so much more time for them."""
 ALL_DONE_S = 240.0
 KILLS = 4
 """Workers killed at once."""
-ROUNDS = 3
+ROUNDS, ROUNDS_MAX = 3, 12
+RECOVERIES_MIN = 6
+"""Killed at random, some workers have no session; then there are more rounds."""
 BETWEEN_KILLS_S = 3.0
 SEED = 1
 
@@ -127,11 +133,13 @@ async def beside_a_backlog(report: Report, crowd: Crowd, given: argparse.Namespa
 async def lasting_load(report: Report, crowd: Crowd, given: argparse.Namespace) -> None:
     """Enter the share of batch among the starts while both classes always wait."""
     say(f"both classes always wait, for {given.seconds:g} s")
-    seen = set(crowd.shots)
+    seen, before = set(crowd.shots), crowd.finished_count
     waiting = 3 * given.workers
     began_ns = time.time_ns() + int(SETTLE_S * 1e9)
     until = time.monotonic() + SETTLE_S + given.seconds
-    while time.monotonic() < until:
+    while (left_s := until - time.monotonic()) > 0 or (
+        crowd.finished_count - before < STARTS_MIN and left_s > -LONGER_S
+    ):
         for klass in ("batch", "interactive"):
             await crowd.top_up(klass, waiting + given.workers)
         await asyncio.sleep(0.05)
@@ -149,13 +157,15 @@ async def recoveries(
     report: Report, cluster: Private, crowd: Crowd, given: argparse.Namespace
 ) -> None:
     """Enter the share of sessions that lost their worker and were not passed over by a worker that came free."""
-    say(f"{ROUNDS} times {KILLS} workers killed while both classes wait")
+    say(f"several times {KILLS} workers killed while both classes wait")
     draws = random.Random(SEED)
     waiting = 3 * given.workers
     shots: list[Shot] = []
     async with watch(cluster.admin, POOL) as heard:
         await asyncio.sleep(SETTLE_S)
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS_MAX):
+            if number >= ROUNDS and len(heard.tokens) >= RECOVERIES_MIN:
+                break
             for klass in ("batch", "interactive"):
                 shots += await crowd.publish_many(klass, max(0, 2 * waiting - crowd.open[klass]))
             await asyncio.sleep(SETTLE_S)

@@ -43,6 +43,11 @@ class Crowd:
         self.open: Counter[str] = Counter()
         """Tasks without a result, by class."""
 
+    @property
+    def finished_count(self) -> int:
+        """How many tasks have their result."""
+        return len(self.shots) - self.open.total()
+
     async def listen(self) -> None:
         """Hear all results of the tenant."""
         await self._bus.subscribe(subjects.done(TENANT), self._hear)

@@ -12,8 +12,9 @@ from shared.bus import Bus, Message
 from shared.messages import decode
 from shared.record import Record
 
-UNDER_WAY_S = 0.02
-"""A worker heard for the first time so long after a token's bell may have asked before the token was there."""
+UNDER_WAY_S = 0.05
+"""A worker heard for the first time so long after a token's bell may have asked before the consumer had the token: the
+bell overtakes it, and a worker's first question leaves before its first heartbeat."""
 
 
 @dataclass

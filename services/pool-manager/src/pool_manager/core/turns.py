@@ -12,7 +12,7 @@ BATCH_FIRST = ("recovery", "batch", "interactive")
 """Sessions that lost their worker go before everything, also when it is the turn of `batch`."""
 AHEAD_MAX = 3
 """Turns of `batch` that are remembered as taken in advance: several workers may take the same turn."""
-GENEROUS = 0.95
+GENEROUS = 0.9
 """`batch` pays a little less for a start than its share costs, so that the share holds wherever one begins to count."""
 
 
