@@ -90,12 +90,14 @@ class Look:
         )
         return len(info["state"].get("subjects") or {})
 
-    async def send(self, session: str, task: str, klass: str | None = None) -> int:
+    async def send(
+        self, session: str, task: str, klass: str | None = None, *, body: bytes = b"{}"
+    ) -> int:
         """Put a task into a session's inbox, asking for a class; return its stream sequence."""
         subject = subjects.inbox(self.tenant, session, task)
         ack = await self.bus.publish_acked(
             subject,
-            b"{}",
+            body,
             message_id=f"{session}:{task}",
             headers=None if klass is None else {headers.CLASS: klass},
         )

@@ -88,7 +88,7 @@ class WorkerPeer:
             isolation=self.spec.isolation,
         )
 
-    async def create(self, session: str, *, tell: bool = True) -> None:
+    async def create(self, session: str, *, tell: bool = True, payload: bytes = b"{}") -> None:
         """Create a session and own it; `tell=False`: without knowing it, as after a lost answer."""
         origin = Origin(
             session=session,
@@ -101,7 +101,7 @@ class WorkerPeer:
         where = (record.pool, record.tenant, session)
         self._seq = await self.bus.batch(
             [
-                Write(subjects.payload(*where), b"{}", expected_seq=0),
+                Write(subjects.payload(*where), payload, expected_seq=0),
                 Write(subjects.record(*where), messages.encode(record), expected_seq=0),
             ]
         )
@@ -168,12 +168,14 @@ class WorkerPeer:
             answer = CancelAnswer(outcome="unknown")
         await self.bus.publish(message.reply, messages.encode(answer))
 
-    async def leave(self, cause: str = "exited", *, tell: bool = True) -> None:
+    async def leave(
+        self, cause: str = "exited", *, tell: bool = True, exit_code: int | None = None
+    ) -> None:
         """End the pod; its node says so unless `tell` is false, and names it no more."""
         self.node.workers.pop(self.spec.pod, None)
         await self.stop()
         if tell:
-            gone = PodGone(pod=self.spec.pod, node=self.spec.node, cause=cause)
+            gone = PodGone(pod=self.spec.pod, node=self.spec.node, cause=cause, exit_code=exit_code)
             subject = subjects.gone(self.spec.pool, self.spec.pod)
             await self.node.bus.publish(subject, messages.encode(gone))
 
