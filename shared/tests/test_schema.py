@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
 
 from shared import limits
+from shared.messages import Reason, Status
 from shared.schema import documents, limits_table, main, result_schema, task_schema
 from shared.task import KINDS
 
@@ -87,3 +89,13 @@ def test_every_limit_stands_in_the_table_with_its_unit() -> None:
     assert "| `TIMEOUT_S_MAX` | 24 h |" in table
     assert "| `ENV_VALUE_LENGTH_MAX` | 16,384 characters |" in table
     assert "| `ID_LENGTH_MAX` | 64 characters |" in table
+
+
+def test_every_status_and_reason_has_its_meaning() -> None:
+    """A client decides by them: docs/results.md says what they mean."""
+    table = [
+        line.split("|") for line in (DOCS / "results.md").read_text().splitlines() if "|" in line
+    ]
+    named = {word.strip().strip("`") for row in table for word in ",".join(row[1:3]).split(",")}
+
+    assert set(get_args(Status)) | set(get_args(Reason)) <= named
