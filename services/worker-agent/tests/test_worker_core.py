@@ -15,7 +15,7 @@ from shared.messages import TaskResult
 from shared.record import Death, Hold, Origin, Record
 from worker_agent.core import claims, lanes, listing
 from worker_agent.core.claims import Headers
-from worker_agent.core.interrupt import after_interruption, time_left_s
+from worker_agent.core.interrupt import after_interruption, server_ahead_ms, time_left_s
 from worker_agent.core.output import OutputBook, Piece
 from worker_agent.core.results import RunEnd, Verdict, judge, without_content
 
@@ -174,6 +174,19 @@ class TestClaims:
 
         assert first == again
         assert home(first.task) == 2
+
+
+@pytest.mark.parametrize("off_ms", [0, 1500, 120_000, -120_000])
+def test_a_deadline_holds_by_the_servers_clock(off_ms: int) -> None:
+    """However wrong this machine's is: what its own write shows is set off against it."""
+    own_ms = 50_000_000
+    record = msgspec.structs.replace(CREATED, claimed_ms=own_ms)
+    ahead_ms = server_ahead_ms(record, own_ms + off_ms, owner="w1")
+
+    left_s = time_left_s(own_ms + off_ms, 60.0, own_ms + 10_000 + ahead_ms)
+
+    assert left_s == pytest.approx(50.0, abs=2.0)
+    assert server_ahead_ms(record, own_ms + off_ms, owner="another") == 0
 
 
 class TestInterruption:

@@ -124,6 +124,10 @@ class Truth(Protocol):
         """Return the inbox entry that follows stream sequence `after_seq`."""
         ...
 
+    async def server_ahead_ms(self, record: Record) -> int:
+        """Return by how much the servers' clock is ahead of this machine's, as the record's last write shows."""
+        ...
+
     async def bury(self, letter: DeadLetter, body: bytes) -> None:
         """Keep a message that cannot become a task as a dead letter; again for the same task, it is kept once."""
         ...

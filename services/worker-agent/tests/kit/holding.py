@@ -81,8 +81,11 @@ class FakeTruth:
         """Return what follows."""
         return next((entry for entry in self.inbox if entry.seq > after_seq), None)
 
-    async def bury(self, *_: Any) -> None:
+    async def bury(self, *_: Any) -> int:
         """Forget it."""
+        return 0
+
+    server_ahead_ms = bury  # the clocks agree
 
 
 class FakeSandbox:

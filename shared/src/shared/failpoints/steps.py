@@ -204,6 +204,7 @@ NOT_PLACED: dict[str, str] = {
     "worker.adapters.writer": "large outputs: chunks under a name of the attempt's own, at worst they stay until their time",
     "worker.adapters.abandon": "large outputs: what is not abandoned stays until its time",
     "worker.renew.renew": "asked again, for a fifth of the credential's life",
+    "worker.run_task.server_ahead_ms": "without an answer its own clock holds",
     "worker.claim.bury": "headers that are wrong: the write is like run_task.bury",
     **{
         f"pool_manager.overdue.{method}": "a deadline that passed where no worker looks: looked at again each second"

@@ -10,6 +10,7 @@ from shared.letters import DeadLetter, seal
 from shared.messages import TaskResult
 from shared.record import Record
 from worker_agent.adapters.queue import read_headers
+from worker_agent.core.interrupt import server_ahead_ms
 from worker_agent.ports import Entry
 
 ANSWER_S = 1.0
@@ -98,6 +99,15 @@ class SessionStore:
             accepted_ms=stored.time_ms,
             headers=read_headers(stored.headers),
         )
+
+    async def server_ahead_ms(self, record: Record) -> int:
+        """Return by how much the servers' clock is ahead of this machine's, as the record's last write shows."""
+        subject = subjects.record(record.pool, record.tenant, record.session)
+        stored = await self._last(record.session, subject)
+        if stored is None:
+            return 0
+        written = messages.decode(stored.data, Record)
+        return server_ahead_ms(written, stored.time_ms, owner=record.owner)
 
     async def bury(self, letter: DeadLetter, body: bytes) -> None:
         """Keep a message that cannot become a task as a dead letter; again for the same task, it is kept once."""

@@ -9,6 +9,9 @@ from shared.pools import OnInterrupt
 from shared.record import Record
 from worker_agent.core.results import Verdict
 
+CLOCKS_AGREE_MS = 2000
+"""Clocks that differ by no more are taken for the same."""
+
 
 def after_interruption(record: Record, task: str, rule: OnInterrupt) -> Verdict | Literal["run"]:
     """Return `run`, or the verdict that ends the task, by its own rule or its pool's.
@@ -33,6 +36,28 @@ def after_interruption(record: Record, task: str, rule: OnInterrupt) -> Verdict 
     )
 
 
-def time_left_s(record_accepted_ms: int, deadline_s: float, now_ms: int) -> float:
-    """Return the seconds until a task's deadline, counted from its acceptance by the servers' clock."""
-    return deadline_s - (now_ms - record_accepted_ms) / 1000
+def time_left_s(accepted_ms: int, deadline_s: float, now_ms: int) -> float:
+    """Return the seconds until a task's deadline, counted from its acceptance by the servers' clock.
+
+    Args:
+        accepted_ms: the stream's clock, milliseconds since 1970.
+        deadline_s: the task's.
+        now_ms: now, by the servers' clock as well.
+    """
+    return deadline_s - (now_ms - accepted_ms) / 1000
+
+
+def server_ahead_ms(written: Record, stored_ms: int, *, owner: str | None) -> int:
+    """Return by how much the servers' clock is ahead of an owner's: its own write has a time of each.
+
+    What a slow write may account for is taken for none.
+
+    Args:
+        written: the record as its owner wrote it last.
+        stored_ms: the stream's clock of that write.
+        owner: who asks.
+    """
+    if written.owner != owner:
+        return 0
+    ahead_ms = stored_ms - max(written.claimed_ms, written.last_done_ms)
+    return ahead_ms if abs(ahead_ms) > CLOCKS_AGREE_MS else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Literal
@@ -15,9 +16,11 @@ from shared.errors import (
     InvalidMessage,
     LimitExceeded,
     OutcomeUnknown,
+    ServiceError,
     Unavailable,
 )
 from shared.files import Transfer
+from shared.limits import DEADLINE_S_MAX
 from shared.messages import Status, TaskResult, Timing
 from shared.pools import OnInterrupt
 from shared.record import Record
@@ -83,6 +86,9 @@ class TaskRunner:
         self._place = place
         self._on_interrupt = on_interrupt
         self._on_change = on_change
+        self._ahead_ms = 0
+        """Of the servers' clock before this machine's."""
+        self._clocks_known = False
         self.running: Running | None = None
         self.state: Literal["running", "saving", "idle"] = "idle"
 
@@ -179,13 +185,25 @@ class TaskRunner:
             "close" if isinstance(task, Close) or (first and not task.keep) else "keep"
         )
         attempt = msgspec.structs.replace(attempt, kind=kind_of(task))
+        if task.deadline_s < DEADLINE_S_MAX:
+            await self._compare_clocks(record)
         verdict_or_run = self._decided(record, work, task)
         if isinstance(verdict_or_run, Verdict):
             return result_without_run(attempt, self._place, verdict_or_run), then
         return await self._run(attempt, task, work), then
 
+    async def _compare_clocks(self, record: Record) -> None:
+        """Learn how far this machine's clock is off, once, where a deadline of the task's own depends on it."""
+        if self._clocks_known:
+            return
+        with contextlib.suppress(ServiceError):  # no answer: by its own clock then
+            self._ahead_ms = await self._ports.truth.server_ahead_ms(record)
+            self._clocks_known = True
+            if self._ahead_ms:
+                log.warning("clock.differs", server_ahead_s=round(self._ahead_ms / 1000, 1))
+
     def _decided(self, record: Record, work: Work, task: Task) -> Verdict | Literal["run"]:
-        if time_left_s(work.accepted_ms, task.deadline_s, _now_ms()) <= 0:
+        if time_left_s(work.accepted_ms, task.deadline_s, _now_ms() + self._ahead_ms) <= 0:
             return Verdict(
                 "expired",
                 "deadline",
@@ -222,7 +240,9 @@ class TaskRunner:
                 "AGENT_SANDBOX_IDEMPOTENCY_KEY": f"{record.session}/{work.task}",
             },
             timeout_s=task.timeout_s,
-            deadline_left_s=time_left_s(work.accepted_ms, task.deadline_s, _now_ms()),
+            deadline_left_s=time_left_s(
+                work.accepted_ms, task.deadline_s, _now_ms() + self._ahead_ms
+            ),
             on_started=on_started,
             on_output=on_output,
             objects=self._ports.objects(record.tenant),
