@@ -5,15 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
-from shared import messages, subjects
-from shared.bus import Bus
-from shared.ids import home
 from shared.messages import TaskResult
 from shared.testing.look import Look, until
 from shared.testing.names import unique
-from shared.views import LetterAnswer, LetterAsk, LetterDropped, LettersAnswer, LettersAsk
 
 FAST = {"survey_s": 0.3}
 
@@ -195,27 +189,6 @@ class TestSessions:
         assert await look.result(session, "task-0001") is None
         assert (await look.in_state(session, "running")).epoch == 1
 
-    @pytest.mark.parametrize("session", ["no!id", "x", "s" * 65])
-    async def test_one_of_an_id_that_can_be_none_is_refused(
-        self, start: Any, look: Look, session: str
-    ) -> None:
-        """No first task can found it, so nothing waits: a dead letter and a result, by field and limit."""
-        await start("pm-1", **FAST)
-        task = unique("task-in-no-session")
-        await look.send(session, task, body=body())
-
-        result = await ended(look, session, task)
-
-        assert (result.status, result.reason) == ("rejected", "invalid")
-        assert result.error is not None
-        assert "subject" in result.error.message
-        assert "8 to 64" in result.error.message
-        page = await ask(look.bus, "dead_letters", LettersAsk(), LettersAnswer)
-        (row,) = (row for row in page.letters if row.letter.task == task)
-        assert row.letter.error == result.error
-        assert row.letter.origin.startswith(f"I{home(session)}/")
-        await is_empty(look, session)
-
 
 async def test_results_and_records_are_kept_for_their_time(
     start: Any, node: Any, look: Look
@@ -231,85 +204,3 @@ async def test_results_and_records_are_kept_for_their_time(
         return await look.result(session) is None and await look.record(session) is None
 
     await until(is_gone, within_s=15.0)
-
-
-class TestPoison:
-    """A task that kills its worker's process again and again."""
-
-    async def test_a_later_task_that_kills_its_workers_becomes_a_dead_letter(
-        self, start: Any, node: Any, look: Look
-    ) -> None:
-        """Three deaths with the node alive: result, letter with the body, and the rest of the inbox is refused."""
-        await start("pm-1", pools=[{"name": "default", "stock": 3}])
-        session, task, killer = unique("session"), "task-0001", body(500)
-        for death in range(3):
-            worker = (await node.warm(1))[0]
-            if death == 0:
-                await worker.create(session)
-                await worker.finish()
-                await look.send(session, task, body=killer)
-                await look.send(session, "task-0002", body=body())
-            else:
-                await worker.claim(look, session, task)
-            worker.task = task
-            await worker.leave("killed")
-            await look.in_state(session, "poison" if death == 2 else "queued")
-
-        result = await ended(look, session, task)
-        assert (result.status, result.reason) == ("poison", "deaths")
-        assert len(result.interruptions) == 3
-        assert (await ended(look, session, "task-0002")).reason == "session_ended"
-        page = await ask(look.bus, "dead_letters", LettersAsk(limit=1), LettersAnswer)
-        (row,) = page.letters
-        letter = row.letter
-        assert (letter.task, letter.session, letter.status) == (task, session, "poison")
-        assert (letter.attempts, letter.error) == (3, result.error)
-        shown = await ask(look.bus, "dead_letter", LetterAsk(number=row.number), LetterAnswer)
-        assert shown.body == killer
-
-    @pytest.mark.parametrize(
-        ("cause", "exit_code"), [("exited", 0), ("deleted", None), ("node_restarted", None)]
-    )
-    async def test_what_is_not_the_task_s_fault_never_counts(
-        self, start: Any, node: Any, look: Look, cause: str, exit_code: int | None
-    ) -> None:
-        """A worker that left in order, was ended by us, or went with its node."""
-        await start("pm-1", pools=[{"name": "default", "stock": 3}])
-        session = unique("session")
-        for loss in range(4):
-            worker = (await node.warm(1))[0]
-            if loss == 0:
-                await worker.create(session)
-            else:
-                await worker.claim(look, session)
-            await worker.leave(cause, exit_code=exit_code)
-            record = await look.in_state(session, "queued")
-
-        assert record.deaths == 0
-        assert len(record.interruptions) == 4
-
-
-async def ask(bus: Bus, what: str, question: Any, kind: Any, tenant: str = "acme") -> Any:
-    """Ask as a client does."""
-    answer = await bus.request(subjects.ask(tenant, what), messages.encode(question), timeout_s=5.0)
-    return messages.decode(answer.data, kind)
-
-
-async def test_a_tenant_finds_only_its_own_dead_letters(start: Any, look: Look) -> None:
-    """In listings, by number, and to drop."""
-    await start("pm-1", **FAST)
-    task = unique("task-of-acme")
-    await look.send("x", task, body=body())
-    await ended(look, "x", task)
-    mine = await ask(look.bus, "dead_letters", LettersAsk(limit=1), LettersAnswer)
-    number = LetterAsk(number=mine.letters[0].number)
-
-    page = await ask(look.bus, "dead_letters", LettersAsk(), LettersAnswer, "other")
-    shown = await ask(look.bus, "dead_letter", number, LetterAnswer, "other")
-    dropped = await ask(look.bus, "dead_letter_drop", number, LetterDropped, "other")
-
-    assert task not in [row.letter.task for row in page.letters]
-    assert shown.row is None
-    assert not dropped.dropped
-    assert (await ask(look.bus, "dead_letter_drop", number, LetterDropped)).dropped
-    assert not (await ask(look.bus, "dead_letter_drop", number, LetterDropped)).dropped
