@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from shared.ids import home
 from shared.messages import TaskResult
 from shared.testing.look import Look, until
 from shared.testing.names import unique
@@ -154,10 +155,13 @@ class TestSessions:
     async def test_what_came_before_the_close_was_done_is_refused_at_once(
         self, start: Any, node: Any, look: Look
     ) -> None:
-        """Not at the next survey of the inboxes, which is an hour away here."""
+        """Not at the next survey of the inboxes, which is a minute away here."""
+        session = unique("session")
+        probe = next(name for number in range(99) if home(name := f"!{number}") == home(session))
+        await look.send(probe, task := unique("probe"), body=body())
         await start("pm-1", survey_s=60.0)
         await start("pm-2", survey_s=60.0)
-        session = unique("session")
+        await ended(look, probe, task)  # by the first survey: the next one is far
         worker = (await node.warm(2))[0]
         await worker.create(session)
         await worker.finish()
