@@ -13,13 +13,22 @@ import pytest
 from shared import ids, limits, subjects
 from shared.bus import Bus
 from shared.errors import InvalidMessage, LimitExceeded
-from shared.messages import ListAsk, decode
+from shared.messages import decode
 from shared.record import Death, Origin
 from shared.task import decode_task
 from shared.testing.plugin import declared
 from shared.transitions import claim, create, revoke
+from shared.views import ListAsk
 
 ROOT = Path(__file__).parents[2]
+
+
+def _file(**fields: Any) -> dict[str, Any]:
+    """Return an input by reference."""
+    reference = {"id": "object-01", "size_bytes": 1, "sha256": "0" * 64, "chunk_bytes": 1}
+    return {"files": [{"path": "f", "object": reference | fields}]}
+
+
 REFUSED_TASKS: dict[str, tuple[dict[str, Any], str]] = {
     "ARGV_ITEMS_MAX": ({"argv": ["x"] * (limits.ARGV_ITEMS_MAX + 1)}, "$.argv"),
     "ENV_ITEMS_MAX": ({"env": {f"N{n}": "" for n in range(limits.ENV_ITEMS_MAX + 1)}}, "$.env"),
@@ -32,6 +41,16 @@ REFUSED_TASKS: dict[str, tuple[dict[str, Any], str]] = {
     "PATH_LENGTH_MAX": ({"cwd": "p" * (limits.PATH_LENGTH_MAX + 1)}, "$.cwd"),
     "TIMEOUT_S_MAX": ({"timeout_s": limits.TIMEOUT_S_MAX + 1}, "$.timeout_s"),
     "DEADLINE_S_MAX": ({"deadline_s": limits.DEADLINE_S_MAX + 1}, "$.deadline_s"),
+    "OBJECT_BYTES_MAX": (_file(size_bytes=limits.OBJECT_BYTES_MAX + 1), "size_bytes"),
+    "OBJECT_CHUNK_BYTES_MAX": (_file(chunk_bytes=limits.OBJECT_CHUNK_BYTES_MAX + 1), "chunk_bytes"),
+    "OBJECT_CHUNKS_MAX": (
+        _file(size_bytes=limits.OBJECT_CHUNKS_MAX + 1, chunk_bytes=1),
+        "files[0].object",
+    ),
+    "OUTPUTS_MAX": (
+        {"outputs": [f"f{n}" for n in range(limits.OUTPUTS_MAX + 1)]},
+        "$.outputs",
+    ),
     "READ_BYTES_MAX": (
         {"kind": "read", "path": "f", "limit": limits.READ_BYTES_MAX + 1},
         "$.limit",
@@ -56,6 +75,9 @@ SHOWN_ELSEWHERE = {
     "LIST_ENTRIES_MAX": "services/worker-agent/tests/test_runner_files.py::test_a_listing_is_bounded_and_says_so",
     "INBOX_ENTRIES_MAX": "services/pool-manager/tests/test_quota_live.py::test_the_newest_entries_of_a_long_inbox_are_rejected",
     "TENANT_INBOX_ENTRIES_MAX": "services/pool-manager/tests/test_quota_live.py::test_a_tenant_that_fills_inboxes_of_unknown_sessions_is_bounded",
+    "OBJECT_STORE_BYTES_MAX": "tests/integration/test_objects.py::test_a_full_store_refuses_and_takes_again_when_there_is_room",
+    "TOKEN_LENGTH_MAX": "services/pool-manager/tests/test_letters_live.py::test_one_of_an_id_too_long_for_a_result_still_has_its_dead_letter",
+    "TENANT_OBJECT_BYTES_MAX": "services/pool-manager/tests/test_quota_live.py::test_the_oldest_objects_of_a_tenant_go",
     "TENANT_SESSIONS_MAX": "services/worker-agent/tests/test_worker_claim.py::test_a_full_tenant_gets_no_new_session",
     "CANCELS_AHEAD_MAX": "services/pool-manager/tests/test_quota_live.py::test_cancels_ahead_of_their_publish_are_bounded",
     "PUBLISHES_MAX": "sdk/tests/test_turns.py::test_a_publish_without_a_turn_was_surely_not_published",

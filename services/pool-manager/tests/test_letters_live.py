@@ -8,7 +8,7 @@ import pytest
 
 from shared import messages, subjects
 from shared.bus import Bus
-from shared.ids import home
+from shared.ids import TOKEN_LENGTH_MAX, home
 from shared.messages import TaskResult
 from shared.testing.look import Look, until
 from shared.testing.names import unique
@@ -59,6 +59,21 @@ async def test_one_of_an_id_that_can_be_none_is_refused(
     assert row.letter.error == result.error
     assert row.letter.origin.startswith(f"I{home(session)}/")
     await is_empty(look, session)
+
+
+async def test_one_of_an_id_too_long_for_a_result_still_has_its_dead_letter(
+    start: Any, look: Look
+) -> None:
+    """Above the bound no result can be named after it."""
+    await start("pm-1", **FAST)
+    session, task = "s" * (TOKEN_LENGTH_MAX + 1), unique("task-of-a-long-name")
+    await look.send(session, task, body=TASK)
+
+    await is_empty(look, session)
+
+    page = await ask(look.bus, "dead_letters", LettersAsk(), LettersAnswer)
+    assert [row.letter.session for row in page.letters if row.letter.task == task] == [session]
+    assert await look.result(session, task) is None
 
 
 class TestPoison:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from pool_manager.core.quota import Ahead, Quotas, full_tenants, keep_oldest
+from pool_manager.core.quota import (
+    Ahead,
+    Quotas,
+    StoredObject,
+    full_tenants,
+    has_too_much,
+    keep_oldest,
+    to_drop,
+)
 from pool_manager.core.table import Table
 from shared.quota import TenantFull
 from shared.record import ENDED, Record, State
@@ -97,3 +105,14 @@ def test_what_is_asked_ahead_is_counted_by_tenant_and_window() -> None:
     assert [ahead.take("a", 100.0) for _ in range(3)] == [True, True, False]
     assert ahead.take("b", 100.0)
     assert ahead.take("a", 110.0)
+
+
+def test_the_newest_objects_that_fit_stay() -> None:
+    """Of the tenant that has too much; its neighbour is not looked at."""
+    size = StoredObject("", "", 1, 0).size_bytes
+    objects = [StoredObject("a", f"{number}", 2, 0) for number in range(4)]
+    found = has_too_much([*objects, StoredObject("b", "x", 5, 0)], 5 * size)
+    assert found == objects
+    ages = dict(zip(objects, (30, 10, 20, 40), strict=True))
+    assert to_drop(ages, 5 * size) == [objects[1], objects[2]]
+    assert to_drop(ages, 8 * size) == []

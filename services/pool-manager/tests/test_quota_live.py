@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pool_manager.adapters.objects import StreamObjects
+from pool_manager.core.world import Bounds, World
 from pool_manager.loops import cancel as cancel_loop
-from shared import messages, subjects
+from pool_manager.loops.objects import ObjectKeeper
+from shared import limits, messages, subjects
 from shared.bus import Message
 from shared.messages import CancelAnswer, CancelAsk
+from shared.objects import write_object
 from shared.quota import FullTenants
 from shared.testing.look import Look, until
 from shared.testing.names import unique
@@ -123,3 +129,29 @@ async def test_cancels_ahead_of_their_publish_are_bounded(
     assert refused.error is not None
     assert refused.error.code == "limit_exceeded"
     assert "CANCELS_AHEAD_MAX" in refused.error.message
+
+
+async def test_the_oldest_objects_of_a_tenant_go(look: Look) -> None:
+    """Its newest stay, and another tenant's."""
+    for shard in range(3):
+        await look.bus.js_api(f"STREAM.PURGE.O{shard}", {})
+
+    async def content() -> AsyncIterator[bytes]:
+        yield b"x" * (limits.OBJECT_CHUNK_BYTES_MAX + 1)  # two chunks
+
+    other = await write_object(look.bus, "other", content())
+    mine = [await write_object(look.bus, "acme", content()) for _ in range(3)]
+    world = World("pm-1", (), Bounds(1.5, 4.0, 0.3), time.monotonic())
+    objects = StreamObjects(look.bus)
+
+    await ObjectKeeper(world, objects, 4 * limits.OBJECT_CHUNK_BYTES_MAX).hold()
+
+    left = {(one.tenant, one.object_id, one.chunks) for one in await objects.look()}
+    assert left == {
+        ("other", other.id, 2),
+        ("acme", mine[1].id, 2),
+        ("acme", mine[2].id, 2),
+    }
+    await objects.drop("acme", mine[1].id)
+    await objects.drop("acme", mine[1].id)
+    assert len(await objects.look()) == 2

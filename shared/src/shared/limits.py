@@ -44,6 +44,8 @@ OBJECT_CHUNKS_MAX: Final = 32_768
 """Chunks of one object; small chunks bound its size as well. Above: the task is `rejected` (`invalid`)."""
 OBJECT_STORE_BYTES_MAX: Final = 6 * 1024 * 1024 * 1024
 """Objects of all tenants together; they go after 48 h, if not before. Above: the chunk is refused."""
+TENANT_OBJECT_BYTES_MAX: Final = 5 * 1024 * 1024 * 1024
+"""Objects of one tenant. Above: the oldest go."""
 OUTPUTS_MAX: Final = 16
 """Files that a task may put into the object store when it has run. Above: the task is `rejected` (`invalid`)."""
 LIST_ENTRIES_MAX: Final = 1000

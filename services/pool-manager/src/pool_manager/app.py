@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from pool_manager.adapters.leaders import StreamLeaders
 from pool_manager.adapters.letters import StreamLetters
 from pool_manager.adapters.mint import SpecMint
 from pool_manager.adapters.nodes import BusVoice, BusWorkers, LocalPods, StreamSlots
+from pool_manager.adapters.objects import StreamObjects
 from pool_manager.adapters.queue import StreamQueue
 from pool_manager.adapters.truth import StreamTruth
 from pool_manager.core.clock import ServerClock
@@ -30,6 +30,7 @@ from pool_manager.loops.cancel import Canceller
 from pool_manager.loops.expire import Expirer
 from pool_manager.loops.hear import Ears
 from pool_manager.loops.learn import Learner
+from pool_manager.loops.objects import ObjectKeeper
 from pool_manager.loops.overdue import Overdue
 from pool_manager.loops.quota import QuotaKeeper
 from pool_manager.loops.recover import Recoverer
@@ -46,7 +47,6 @@ from shared.bus import Bus, Subscription
 from shared.errors import ServiceError
 from shared.failpoints import Failpoints
 from shared.identity import WorkerSigner
-from shared.objects import drop_object
 from shared.pools import PoolSpec
 from shared.service import Ready, Stop
 
@@ -108,13 +108,15 @@ class Manager:
         self._expirer.kept_s = settings.kept_s
         workers = at("cancel", BusWorkers(bus))
         self._canceller = Canceller(self.world, at("cancel", truth), workers, at("cancel", voice))
+        objects = StreamObjects(bus)
         self._answerer = Answerer(
             self.world,
             at("answer", truth),
             letters,
             at("answer", voice),
-            partial(drop_object, bus),
+            objects.drop,
         )
+        self._objects = ObjectKeeper(self.world, objects, settings.tenant_object_bytes_max)
         self._renewer = Renewer(self.world, mint, voice)
         self._balancer = Balancer(self.world, StreamLeaders(bus, pools))
         self._shards = ShardWatch(truth, voice)
@@ -146,6 +148,7 @@ class Manager:
             self._learner.run,
             self._sweeper.run,
             self._quotas.run,
+            self._objects.run,
             self._overdue.run,
             self._expirer.run,
             self._balancer.run,

@@ -57,6 +57,8 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Sessions of one tenant that have not ended; above it new ones are rejected."""
     inbox_entries_max: Count = limits.INBOX_ENTRIES_MAX
     """Tasks that may wait in one session's inbox; the newest above it are rejected."""
+    tenant_object_bytes_max: Count = limits.TENANT_OBJECT_BYTES_MAX
+    """Objects of one tenant; above it the oldest go."""
     tenant_inbox_entries_max: Count = limits.TENANT_INBOX_ENTRIES_MAX
     """Tasks of one tenant that may wait in all its inboxes of one shard."""
     failpoints: str | None = None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from shared.limits import OBJECT_CHUNK_BYTES_MAX
 from shared.quota import TenantFull
 
 Session = tuple[str, str]
@@ -70,6 +71,50 @@ def _common_length(counts: list[int], room: int) -> int:
         else:
             high = middle - 1
     return low
+
+
+class StoredObject(msgspec.Struct, frozen=True):
+    """An object in the store, whole or half."""
+
+    tenant: str
+    object_id: str
+    chunks: int
+    shard: int
+    """One that holds some of it."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Its size, at most: the last chunk may be shorter."""
+        return self.chunks * OBJECT_CHUNK_BYTES_MAX
+
+
+def has_too_much(found: Iterable[StoredObject], tenant_bytes_max: int) -> list[StoredObject]:
+    """Return the objects of tenants that have more than their share."""
+    by_tenant: defaultdict[str, list[StoredObject]] = defaultdict(list)
+    for one in found:
+        by_tenant[one.tenant].append(one)
+    return [
+        one
+        for objects in by_tenant.values()
+        if sum(each.size_bytes for each in objects) > tenant_bytes_max
+        for one in objects
+    ]
+
+
+def to_drop(since_ms: Mapping[StoredObject, int], tenant_bytes_max: int) -> list[StoredObject]:
+    """Return what goes so that each tenant has its share at most: the oldest first.
+
+    Args:
+        since_ms: object -> when it began to be stored.
+        tenant_bytes_max: one tenant's share.
+    """
+    room: defaultdict[str, int] = defaultdict(lambda: tenant_bytes_max)
+    dropped = []
+    for one in sorted(since_ms, key=lambda each: since_ms[each], reverse=True):
+        room[one.tenant] -= one.size_bytes
+        if room[one.tenant] < 0:
+            dropped.append(one)
+    return dropped[::-1]
 
 
 class Ahead:
