@@ -10,14 +10,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import msgspec
 
-from agent_sandbox import Client, ClientOptions
-from faults_parts.stories import STORIES, Cast, Teller
+from agent_sandbox import ClientOptions
+from faults_parts.stories import STORIES, Cast, Teller, connected
 
 
 async def tell(story: str, cast: Cast, credential: str, servers: tuple[str, ...]) -> None:
     """Tell it to its end."""
     options = ClientOptions(servers=servers, credential=Path(credential), tenant=cast.tenant)
-    async with Client(options) as client:
+    async with connected(options) as client:
         await STORIES[story](Teller(client, cast, lambda: None))
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from agent_sandbox import Client, ClientOptions
+from agent_sandbox import ClientOptions
 from agent_sandbox.places import FAILPOINTS_VARIABLE
 from faults_parts.scenarios import Fault, Scenario
 from faults_parts.settled import unsettled
-from faults_parts.stories import COLD, QUIET_S, STORIES, STORY_S, Cast, Teller
+from faults_parts.stories import COLD, QUIET_S, STORIES, STORY_S, Cast, Teller, connected
 from faults_parts.waiting import wait_for
 from faults_parts.world import World
 from shared.failpoints import Plan
@@ -202,7 +202,7 @@ class Driver:
             await self._tell_apart(scenario, cast, credential)
             return
         options = ClientOptions(servers=servers, credential=credential, tenant=cast.tenant)
-        async with Client(options) as client:
+        async with connected(options) as client:
             await STORIES[scenario.story](Teller(client, cast, self._sign_of(cast)))
 
     def _sign_of(self, cast: Cast) -> Callable[[], int | None]:

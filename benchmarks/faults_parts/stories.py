@@ -10,12 +10,13 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeVar
 
 import msgspec
 
-from agent_sandbox import Client
+from agent_sandbox import Client, ClientOptions
 from agent_sandbox.results import Result
 from faults_parts.waiting import wait_for
 from shared import subjects
@@ -68,6 +69,13 @@ async def insist(act: Callable[[], Awaitable[T]]) -> T:
             if time.monotonic() > until:
                 raise
         await asyncio.sleep(AGAIN_S)
+
+
+@asynccontextmanager
+async def connected(options: ClientOptions) -> AsyncIterator[Client]:
+    """Connect a client, again while no server takes it."""
+    async with AsyncExitStack() as stack:
+        yield await insist(lambda: stack.enter_async_context(Client(options)))
 
 
 class Teller:
