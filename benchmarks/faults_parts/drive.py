@@ -91,7 +91,7 @@ class Driver:
         self._number = 0
         self._outcomes: list[Outcome] = []
         os.environ[FAILPOINTS_VARIABLE] = str(world.folder / "faults")
-        world.recorder.on_stored = self._stored
+        world.recorder.hearers.append(self._stored)
 
     def _stored(self, _at: Place, subject: str, _data: bytes) -> None:
         kind, *names = subject.split(".")
