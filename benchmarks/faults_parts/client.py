@@ -11,7 +11,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import msgspec
 
 from agent_sandbox import ClientOptions
-from faults_parts.stories import STORIES, Cast, Teller, connected
+from faults_parts.stories import STORIES, Cast, Teller
+from faults_parts.waiting import connected
 
 
 async def tell(story: str, cast: Cast, credential: str, servers: tuple[str, ...]) -> None:

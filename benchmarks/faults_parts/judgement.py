@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from faults_parts.drive import Outcome
+from faults_parts.drive import DEATHS, Outcome
 from shared.messages import TaskResult
 from shared.testing.checker import judge
 from shared.testing.history import Accepted, History, TaskKey
@@ -25,7 +25,7 @@ async def judge_all(recorder: Recorder, outcomes: Sequence[Outcome]) -> None:
         if not verdict.ok:
             outcome.wrong.append(verdict.explain())
         bound = INTERRUPTIONS_MAX * len(outcome.scenario.all_faults) + (
-            2 if outcome.scenario.story == "poison" else 0
+            DEATHS if outcome.scenario.story == "poison" else 0
         )
         for one in own.outcomes:
             if len(one.result.interruptions) > bound:

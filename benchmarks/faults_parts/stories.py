@@ -10,23 +10,19 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import msgspec
 
-from agent_sandbox import Client, ClientOptions
+from agent_sandbox import Client
 from agent_sandbox.results import Result
-from faults_parts.waiting import wait_for
+from faults_parts.waiting import STORY_S, insist, wait_for
 from shared import subjects
-from shared.errors import NotFound, OutcomeUnknown, Unavailable
+from shared.errors import Unavailable
 from shared.task import Close, Command, Open, Task
 from shared.views import SessionAnswer, ShowAsk
 
-AGAIN_S = 0.2
-STORY_S = 60.0
-"""Longest story."""
 PROMPT_S = 2.0
 """How long a story waits for a sign before it goes on without."""
 T = TypeVar("T")
@@ -57,25 +53,6 @@ class Cast(msgspec.Struct):
     def expect(self, session: str, task: str, *statuses: str) -> None:
         """Note how a task may end."""
         self.expected[task] = Expected(session, task, statuses or ("ok",))
-
-
-async def insist(act: Callable[[], Awaitable[T]]) -> T:
-    """Do it under the same id, again while nobody can say whether it was done."""
-    until = time.monotonic() + STORY_S
-    while True:
-        try:
-            return await act()
-        except (OutcomeUnknown, Unavailable, NotFound):
-            if time.monotonic() > until:
-                raise
-        await asyncio.sleep(AGAIN_S)
-
-
-@asynccontextmanager
-async def connected(options: ClientOptions) -> AsyncIterator[Client]:
-    """Connect a client, again while no server takes it."""
-    async with AsyncExitStack() as stack:
-        yield await insist(lambda: stack.enter_async_context(Client(options)))
 
 
 class Teller:

@@ -101,6 +101,8 @@ _DIES = ("worker.run_task.event:crash_after",)
 """A worker dies in the middle of its task."""
 _UNSURE = ("worker.commit.commit:request_lost",)
 """A commit that was not stored and not answered."""
+_UNHEARD = ("worker.wait_for_bell.pull:answer_lost",)
+"""A message that is delivered again makes no sound."""
 _TOKEN_LOST = ("pool_manager.wake.send_token:request_lost",)
 
 STEPS: tuple[Step, ...] = (
@@ -170,8 +172,8 @@ STEPS: tuple[Step, ...] = (
     Step("pool_manager.expire.end", "write", "sweep", "the end of an overdue message", wait_s=0.5, story="overdue"),
     Step("pool_manager.expire.remove", "write", "sweep", "take it off its lane", wait_s=2.0, story="overdue", wide=True),
     Step("pool_manager.ring.counts", "read", "sweep", "count what waits for a bell", wide=True),
-    Step("pool_manager.ring.undelivered", "read", "sweep", "count what nobody was handed", story="crowd"),
-    Step("pool_manager.ring.ring", "say", "sweep", "ring again", story="crowd"),
+    Step("pool_manager.ring.undelivered", "read", "sweep", "count what nobody was handed", after=_UNHEARD),
+    Step("pool_manager.ring.ring", "say", "sweep", "ring again", after=_UNHEARD),
     Step("pool_manager.ring.next_message", "read", "sweep", "find what waits for a pod", story="deaf"),
     Step("pool_manager.cancel.read", "read", "cancel", "read the session of a task to cancel"),
     Step("pool_manager.cancel.result", "read", "cancel", "read the task's result"),
