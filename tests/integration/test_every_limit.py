@@ -69,7 +69,7 @@ STREAM_BOUNDS = {
 }
 """Bound -> a stream that has it, and which of its settings it is."""
 SHOWN_ELSEWHERE = {
-    "BODY_BYTES_MAX": "tests/integration/test_bus_streams.py::test_a_body_over_the_limit_is_definitely_refused",
+    "BODY_BYTES_MAX": "tests/integration/bus/test_bus_streams.py::test_a_body_over_the_limit_is_definitely_refused",
     "RESULT_OUTPUT_BYTES_MAX": "services/worker-agent/tests/test_worker_core.py::test_the_tail_is_the_end_of_all_that_was_written",
     "OUTPUT_BYTES_MAX": "services/worker-agent/tests/test_worker_core.py::test_the_cap_cuts_once_and_is_marked_once",
     "LIST_ENTRIES_MAX": "services/worker-agent/tests/test_runner_files.py::test_a_listing_is_bounded_and_says_so",
