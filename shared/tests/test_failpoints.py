@@ -178,10 +178,12 @@ def test_a_crash_is_a_kill(plans: PlanFolder, tmp_path: Path, kind: str, done: s
 # ---------------------------------------------------------------------------------------------------------- the list
 def _port_methods(service: str) -> set[str]:
     """Return the methods of a service's ports that have an outcome."""
-    tree = ast.parse((SOURCES[service] / "ports.py").read_text())
+    single, package = SOURCES[service] / "ports.py", SOURCES[service] / "ports"
+    modules = [single] if single.exists() else list(package.glob("*.py"))
     return {
         node.name
-        for holder in ast.walk(tree)
+        for module in modules
+        for holder in ast.walk(ast.parse(module.read_text()))
         if isinstance(holder, ast.ClassDef)
         for node in holder.body
         if isinstance(node, ast.AsyncFunctionDef | ast.FunctionDef)
@@ -202,7 +204,7 @@ def _calls(path: Path, methods: set[str]) -> set[str]:
     return found
 
 
-PORTS = r"(^|\.|_)(truth|queue|contact|voice|sandbox|delivery|slots|stores|pods|workers|replies|leaders|bus)$"
+PORTS = r"(^|\.|_)(truth|queue|contact|voice|sandbox|delivery|slots|stores|pods|workers|replies|leaders|bus|objects)$"
 
 
 @pytest.mark.parametrize("service", SOURCES)

@@ -227,6 +227,10 @@ NOT_PLACED: dict[str, str] = {
     "pool_manager.shards.say_down": "said again three times a second",
     "pool_manager.balance.look": "twice a minute; without an answer nothing is moved",
     "pool_manager.balance.move": "twice a minute; leaders that stay elsewhere work as well",
+    **{
+        f"pool_manager.objects.{method}": "a tenant's objects beyond their bound: looked at again each round"
+        for method in ("stored_bytes", "look", "since", "drop")
+    },
     "pool_manager.expire.purge_results": "after two days only",
     "pool_manager.expire.next_record": "after two days only",
     "pool_manager.expire.remove_record": "after two days only",
