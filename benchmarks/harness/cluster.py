@@ -127,7 +127,7 @@ async def private_cluster(
 
 @asynccontextmanager
 async def _connections(folder: Folder) -> AsyncIterator[tuple[Bus, Bus]]:
-    servers = folder.read().servers
+    servers = folder.read().direct
     identity = load_identity(folder.servers / "identity.json")
     credentials = {
         "status": read_credential(folder.status_credential),

@@ -19,7 +19,7 @@ def settings(**changes: object) -> ServerSettings:
         "routes": ("127.0.0.1:6222", "127.0.0.1:6223", "127.0.0.1:6224"),
         "store_dir": "/state/n1/js",
         "log_file": "/state/n1/log",
-        "trust": Trust("OPERATOR", "SYS", {"ACC": "TOKEN"}),
+        "trust": Trust("OPERATOR", "SYS", "EDGE", {"ACC": "TOKEN"}),
         **changes,
     }
     return ServerSettings(**values)  # type: ignore[arg-type]  # each test changes one
@@ -61,7 +61,7 @@ def test_limits_are_explicit() -> None:
 
 def test_a_full_resolver_keeps_accounts_on_disk() -> None:
     """For clusters whose accounts change while they run."""
-    text = render(settings(trust=Trust("OPERATOR", "SYS", {}, resolver_dir="/state/jwt")))
+    text = render(settings(trust=Trust("OPERATOR", "SYS", "EDGE", {}, resolver_dir="/state/jwt")))
     assert 'type: full, dir: "/state/jwt"' in text
 
 
@@ -72,11 +72,11 @@ def test_a_path_cannot_end_its_quotes(path: str) -> None:
         render(settings(store_dir=path))
 
 
-def test_ports_of_three_servers_are_nine_in_a_row() -> None:
-    """Clients first: they are what people type."""
+def test_ports_of_three_servers_are_twelve_in_a_row() -> None:
+    """The edges first: they are what people type."""
     ports = ports_from(4222, 3)
-    assert [p.client for p in ports] == [4222, 4223, 4224]
-    assert {port for p in ports for _, port in p.named()} == set(range(4222, 4231))
+    assert [p.edge for p in ports] == [4222, 4223, 4224]
+    assert {port for p in ports for _, port in p.named()} == set(range(4225, 4234))
 
 
 def test_a_free_port_is_told_from_a_taken_one() -> None:
@@ -94,4 +94,6 @@ def test_a_server_can_be_told_elsewhere_than_it_listens() -> None:
     text = render(settings(advertise_client="out.side:1", advertise_route="out.side:2"))
     assert 'client_advertise: "out.side:1"\n' in text
     assert '  advertise: "out.side:2"\n' in text
-    assert "advertise" not in render(settings())
+    plain = render(settings())
+    assert "client_advertise" not in plain
+    assert "  advertise:" not in plain

@@ -256,7 +256,7 @@ async def start_rough(place: Path, tmp_path: Path) -> AsyncIterator[StartRough]:
         assert up.returncode == 0, up.stderr + _last_words(folder)
         identity = load_identity(folder.servers / "identity.json")
         options = BusOptions(
-            servers=folder.read().servers,
+            servers=folder.read().direct,
             name="judge",
             credential=identity.signer.mint("judge", roles.admin()),
         )
@@ -279,7 +279,7 @@ async def truth(embedded: Folder, client: Client) -> AsyncIterator[Bus]:
     signer = load_identity(embedded.servers / "identity.json").signer
     bus = await Bus.connect(
         BusOptions(
-            servers=client.bus.options.servers,
+            servers=embedded.read().direct,
             name="judge",
             credential=signer.mint("judge", roles.admin()),
         )

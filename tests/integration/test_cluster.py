@@ -7,6 +7,7 @@ import shutil
 import socket
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from shared.bus import Bus
@@ -143,11 +144,28 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
 
 
 def test_a_base_port_is_kept(tmp_path: Path) -> None:
-    """Nine ports in a row from the one that was asked for."""
+    """Twelve ports in a row from the one that was asked for; the edges' come first."""
     cluster = open_cluster(tmp_path, base_port=24222)
-    assert cluster.urls == tuple(f"nats://127.0.0.1:{port}" for port in (24222, 24223, 24224))
+    assert cluster.edge_urls == tuple(f"nats://127.0.0.1:{port}" for port in (24222, 24223, 24224))
+    assert cluster.urls == tuple(f"nats://127.0.0.1:{port}" for port in (24225, 24226, 24227))
     assert open_cluster(tmp_path).urls == cluster.urls
-    assert open_cluster(tmp_path, base_port=25222).urls[0].endswith(":25222")
+    assert open_cluster(tmp_path, base_port=25222).edge_urls[0].endswith(":25222")
+
+
+def test_a_folder_without_edges_gets_ports_for_them(tmp_path: Path) -> None:
+    """An older version's; the servers keep theirs."""
+    before = open_cluster(tmp_path)
+    path = tmp_path / "cluster.json"
+    file = msgspec.json.decode(path.read_bytes())
+    for ports in file["ports"]:
+        del ports["edge"]
+    path.write_bytes(msgspec.json.encode(file))
+
+    after = open_cluster(tmp_path)
+
+    assert after.urls == before.urls
+    assert all(server.ports.edge for server in after.servers)
+    assert open_cluster(tmp_path).edge_urls == after.edge_urls
 
 
 def test_identities_of_two_clusters_differ() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+REFUSED = "refused"
+"""First word of the subject `refused.<header>.<subject>`, which the client edge sends in place of a message with a
+header that clients must not use: nobody may publish there, so the server's refusal tells the client."""
 MESSAGE_ID = "Nats-Msg-Id"
 TOKEN = "Agent-Token"  # noqa: S105 - a header's name, no secret
 """On a queue message: this is a token; the value is the session that wants a worker. A hint, never the truth."""

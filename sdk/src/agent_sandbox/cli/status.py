@@ -12,7 +12,7 @@ from agent_sandbox.embedded.pools import NAMED_ONLY
 from agent_sandbox.embedded.status import StatusView
 from shared.pools import ISOLATION_CLASSES
 
-KINDS = ("server", "manager", "node")
+KINDS = ("server", "edge", "manager", "node")
 """Order in which processes are listed."""
 
 

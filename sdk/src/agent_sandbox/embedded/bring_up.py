@@ -136,7 +136,7 @@ async def check_promises(folder: Folder, pools: Sequence[PoolSpec]) -> None:
 async def _ask_as_status(folder: Folder) -> AsyncIterator[Bus]:
     credential = await asyncio.to_thread(read_credential, folder.status_credential)
     bus = await Bus.connect(
-        BusOptions(servers=folder.read().servers, name="supervisor", credential=credential),
+        BusOptions(servers=folder.read().direct, name="supervisor", credential=credential),
         deadline_s=CONNECT_S,
     )
     try:

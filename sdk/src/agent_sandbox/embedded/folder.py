@@ -37,9 +37,11 @@ class ClusterFile(msgspec.Struct, frozen=True, kw_only=True):
     """Random; marks the cluster's processes."""
     created_ms: int
     servers: tuple[str, ...] = ()
-    """Addresses for clients, on loopback; empty: it was never up."""
+    """Addresses for clients, on loopback: the edges. Empty: it was never up."""
+    direct: tuple[str, ...] = ()
+    """Addresses for services: the NATS servers themselves."""
     base_port: Port | None = None
-    """First of nine ports in a row; None: free ones, kept from the first start on."""
+    """First of twelve ports in a row; None: free ones, kept from the first start on."""
     nodes: Annotated[int, Meta(ge=1, le=64)] = 2
     isolation: str | None = None
     """Class for the pools that say `auto`; None: the strongest that the nodes have."""
@@ -62,6 +64,7 @@ class Folder:
         self.table_file = self.path / "processes.json"
         self.lock_file = self.path / "lock"
         self.credentials = self.path / "credentials"
+        self.edge_file = self.credentials / "edge.json"
         self.signer_file = self.credentials / "signer.json"
         self.client_credential = self.path / places.CREDENTIAL_FILE
         self.status_credential = self.credential("status")

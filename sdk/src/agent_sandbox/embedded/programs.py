@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from agent_sandbox import places
 from agent_sandbox.embedded.child import Service
 from agent_sandbox.embedded.folder import MARK_VARIABLE, ClusterFile, Folder
+from shared.cluster.ports import ServerPorts
 from shared.errors import InvalidMessage, NotFound
 from shared.identity import (
     Identity,
@@ -77,6 +78,7 @@ def write_credentials(
         if anew or _is_due(path):
             write_credential(path, signer.mint(name, permissions, expires_s=VALID_S))
 
+    write_secret(folder.edge_file, msgspec.json.encode(identity.edge).decode())
     write_secret(folder.signer_file, msgspec.json.encode(identity.worker_signer).decode())
     for name in manager_names():
         give(name, identity.signer, roles.pool_manager(name))
@@ -88,9 +90,8 @@ def write_credentials(
     client = folder.credential("client")
     if anew or not client.exists():
         # It goes to programs of the user's, which need not know that there is a newer one.
-        write_credential(
-            client, identity.client_signer.mint("client", roles.publisher(places.TENANT))
-        )
+        minted = identity.client_signer.mint("client", roles.publisher(places.TENANT), by_edge=True)
+        write_credential(client, minted)
 
 
 def _is_due(path: Path) -> bool:
@@ -115,6 +116,23 @@ def pools_digest(pools: tuple[PoolSpec, ...]) -> str:
     return hashlib.sha256(msgspec.json.encode(pools)).hexdigest()[:16]
 
 
+def edges(folder: Folder, cluster: ClusterFile, ports: Sequence[ServerPorts]) -> list[Service]:
+    """Return the client edges, one for each server, to be started."""
+    made = []
+    for number, each in enumerate(ports, 1):
+        service = _service(folder, cluster, f"edge-{number}", "client_edge")
+        service.kind = "edge"
+        service.env |= {
+            "EDGE_NAME": service.name,
+            "EDGE_LISTEN_PORT": str(each.edge),
+            "EDGE_SERVER_PORT": str(each.client),
+            "EDGE_KEY_FILE": str(folder.edge_file),
+            "EDGE_READY_FILE": str(service.ready_file),
+        }
+        made.append(service)
+    return made
+
+
 def managers(folder: Folder, cluster: ClusterFile, pools: tuple[PoolSpec, ...]) -> list[Service]:
     """Return the pool-managers, to be started."""
     made = []
@@ -123,7 +141,7 @@ def managers(folder: Folder, cluster: ClusterFile, pools: tuple[PoolSpec, ...]) 
         service.kind = "manager"
         service.env |= {
             "POOL_NAME": name,
-            "POOL_NATS_SERVERS": ",".join(cluster.servers),
+            "POOL_NATS_SERVERS": ",".join(cluster.direct),
             "POOL_CREDENTIAL_FILE": str(folder.credential(name)),
             "POOL_SYSTEM_CREDENTIAL_FILE": str(folder.credential(f"{name}-system")),
             "POOL_SIGNER_FILE": str(folder.signer_file),
@@ -144,7 +162,7 @@ def local_nodes(folder: Folder, cluster: ClusterFile) -> list[Service]:
         service.grace_s = NODE_DRAIN_S + 3.0
         service.env |= {
             "LOCAL_NODE_NAME": name,
-            "LOCAL_NODE_SERVERS": ",".join(cluster.servers),
+            "LOCAL_NODE_SERVERS": ",".join(cluster.direct),
             "LOCAL_NODE_CREDENTIAL_FILE": str(folder.credential(name)),
             "LOCAL_NODE_DIR": str(folder.nodes / name),
             "LOCAL_NODE_READY_FILE": str(service.ready_file),

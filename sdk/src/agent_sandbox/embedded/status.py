@@ -158,7 +158,7 @@ async def _ask(folder: Folder, cluster: ClusterFile) -> tuple[PoolsAnswer | None
     try:
         credential = await asyncio.to_thread(read_credential, folder.status_credential)
         bus = await Bus.connect(
-            BusOptions(servers=cluster.servers, name="status", credential=credential),
+            BusOptions(servers=cluster.direct, name="status", credential=credential),
             deadline_s=CONNECT_S,
         )
     except ServiceError as exc:

@@ -91,7 +91,8 @@ class Supervisor:
         for server in cluster.servers:
             self._keep(Server(server))
         await wait_servers(cluster, lambda detail: self._say(detail=detail))
-        folder.write(msgspec.structs.replace(wishes, servers=cluster.urls))
+        reached = {"servers": cluster.edge_urls, "direct": cluster.urls}
+        folder.write(msgspec.structs.replace(wishes, **reached))
         self._say(phase="streams", detail="making streams and consumers")
         await self._apply(cluster, pools)
 
@@ -128,7 +129,8 @@ class Supervisor:
         )
         self._say(phase="services", detail="starting pool-managers and nodes")
         await self._keep_exactly(
-            programs.managers(self._folder, wishes, pools)
+            programs.edges(self._folder, wishes, cluster.layout.file.ports)
+            + programs.managers(self._folder, wishes, pools)
             + programs.local_nodes(self._folder, wishes)
         )
         self._say(phase="warming", detail="waiting for warm workers")
@@ -212,7 +214,7 @@ class Supervisor:
         failed = self._table.phase == "failed"
         if not failed:
             self._say(phase="stopping", detail="stopping")
-        for kind in ("node", "manager", "server"):
+        for kind in ("node", "manager", "edge", "server"):
             chosen = [child for child in self._children.values() if child.row.kind == kind]
             await asyncio.gather(*(child.stop() for child in chosen))
         await asyncio.gather(*self._keeping.values(), return_exceptions=True)

@@ -22,7 +22,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     pools: Path | None = None
     isolation: str | None = None
     base_port: int | None = None
-    """First of nine ports in a row; 0: free ones."""
+    """First of twelve ports in a row; 0: free ones."""
 
 
 def keep(folder: Folder, cluster: ClusterFile, wishes: Wishes) -> ClusterFile:
@@ -71,7 +71,9 @@ class Kept:
     def restore(self) -> None:
         """Write them back."""
         self._folder.write(
-            msgspec.structs.replace(self._cluster, servers=self._folder.read().servers)
+            msgspec.structs.replace(
+                self._cluster, servers=(now := self._folder.read()).servers, direct=now.direct
+            )
         )
         if self._pools is None:
             self._folder.pools_file.unlink(missing_ok=True)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from shared.headers import REFUSED
+
 _PUBLISH = re.compile(r'permissions violation for publish(?: with reply of)?(?: to)? "([^"]+)"')
 _SUBSCRIBE = re.compile(r'permissions violation for subscription to "([^"]+)"')
 
@@ -27,10 +29,10 @@ def refused_subscription(text: str) -> str | None:
 def concerns(refused: str, published: str) -> bool:
     """Return whether a refused subject is the one that was published, itself or as a mapping rewrote it.
 
-    Our mappings keep what follows the first word: `task.t.p.batch` becomes `q.2.t.p.batch`.
+    The client edge puts a word and the header that it refuses before the subject. Our mappings keep what follows the first word: `task.t.p.batch` becomes `q.2.t.p.batch`.
     """
     wanted = published.lower()
-    if refused == wanted:
+    if refused == wanted or (refused.startswith(f"{REFUSED}.") and refused.endswith("." + wanted)):
         return True
     word, _, tail = wanted.partition(".")
     return word in {"task", "session", "result"} and refused.endswith("." + tail)

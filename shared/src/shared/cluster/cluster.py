@@ -12,7 +12,7 @@ from shared.cluster.binary import find_binary
 from shared.cluster.config import ServerLimits, ServerSettings, Trust, render
 from shared.cluster.errors import ClusterFailed
 from shared.cluster.layout import Layout, ServerFiles, open_layout
-from shared.cluster.ports import ServerPorts
+from shared.cluster.ports import LOOPBACK, ServerPorts, why_taken
 from shared.cluster.server import ServerProcess
 from shared.identity import Identity
 from shared.topology import account_mappings
@@ -45,8 +45,13 @@ class Cluster:
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Where clients connect."""
+        """Where services connect."""
         return tuple(server.url for server in self.servers)
+
+    @property
+    def edge_urls(self) -> tuple[str, ...]:
+        """Where tenants' clients connect, once edges run there."""
+        return tuple(f"nats://{LOOPBACK}:{server.ports.edge}" for server in self.servers)
 
     def server(self, name: str) -> ServerProcess:
         """Return the server of that name (`n1`, `n2`, `n3`)."""
@@ -67,6 +72,7 @@ class Cluster:
         trust = Trust(
             operator_token=identity.operator_token(),
             system_account=identity.system.public,
+            edge=identity.edge.public,
             account_tokens=identity.account_tokens(
                 account_mappings() if mappings is None else mappings
             ),
@@ -99,6 +105,12 @@ class Cluster:
             ClusterFailed: a server could not be started.
         """
         self.write_configs()
+        for server in self.servers:  # its edge comes later, and would then be the last to tell
+            if (why := why_taken(server.ports.edge)) is not None:
+                raise ClusterFailed(
+                    f"port {server.ports.edge} (edge of {server.name}) {why}: "
+                    "stop what uses it, or choose another base port"
+                )
         try:
             for server in self.servers:
                 server.start(die_with_parent=die_with_parent)
@@ -146,7 +158,7 @@ def open_cluster(
 
     Args:
         root: state folder, made where it is missing.
-        base_port: first of nine ports in a row; None: the kept ones, or free ones the first time.
+        base_port: first of twelve ports in a row; None: the kept ones, or free ones the first time.
         binary: the server program; None: the installed one.
         limits: bounds of each server.
 

@@ -33,6 +33,8 @@ class Trust(msgspec.Struct, frozen=True):
 
     operator_token: str
     system_account: str
+    edge: str
+    """Public key of the client edge; users who need it connect through it only."""
     account_tokens: Mapping[str, str]
     """Public key of each account -> its JWT."""
     resolver_dir: str | None = None
@@ -97,6 +99,8 @@ cluster {{
   # A server that hangs is left by the others within 1.5 s.
   ping_interval: "500ms"
   ping_max: 2
+  # Clients are to know the edges' addresses, and no others.
+  no_advertise: true
 }}
 
 {_trust(settings.trust)}"""
@@ -125,6 +129,7 @@ def _trust(trust: Trust) -> str:
     return f"""\
 operator: {trust.operator_token}
 system_account: {trust.system_account}
+proxies {{ trusted: [ {{ key: {trust.edge} }} ] }}
 {resolver}
 resolver_preload {{
 {preload}

@@ -81,7 +81,7 @@ def open_layout(root: Path, *, base_port: int | None = None, name: str = "agent-
 
     Args:
         root: absolute path.
-        base_port: first of nine ports in a row; None: the kept ones, or free ones the first time.
+        base_port: first of twelve ports in a row; None: the kept ones, or free ones the first time.
         name: name of a new cluster.
 
     Raises:
@@ -99,6 +99,17 @@ def open_layout(root: Path, *, base_port: int | None = None, name: str = "agent-
     except InvalidMessage as exc:
         raise ClusterFailed(f"state folder {root}: {exc}") from exc
     return layout
+
+
+def _with_edges(ports: tuple[ServerPorts, ...]) -> tuple[ServerPorts, ...]:
+    """Return the ports with one for each edge: an older version's file has none."""
+    if all(each.edge for each in ports):
+        return ports
+    free = find_free_ports(len(ports))
+    return tuple(
+        msgspec.structs.replace(each, edge=other.edge)
+        for each, other in zip(ports, free, strict=True)
+    )
 
 
 def _load_file(root: Path, identity: Identity, base_port: int | None, name: str) -> ClusterFile:
@@ -122,7 +133,8 @@ def _load_file(root: Path, identity: Identity, base_port: int | None, name: str)
                 f"its data belongs to operator {file.operator}, identity.json to {identity.operator.public}: "
                 "it was mixed with another cluster's folder; restore the right identity.json, or use a new folder"
             )
-        if wanted is None or wanted == file.ports:
+        wanted = wanted or _with_edges(file.ports)
+        if wanted == file.ports:
             return file
         file = msgspec.structs.replace(file, ports=wanted)
     write_secret(path, msgspec.json.format(msgspec.json.encode(file)).decode() + "\n")

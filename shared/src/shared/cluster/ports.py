@@ -1,4 +1,4 @@
-"""Ports of the servers: three each (clients, routes, monitoring), given by a base or found free and then kept."""
+"""Ports: four for each server (services, routes, monitoring, its edge), given by a base or found free and then kept."""
 
 from __future__ import annotations
 
@@ -22,18 +22,26 @@ class ServerPorts(msgspec.Struct, frozen=True):
     """Loopback ports of one server."""
 
     client: int
+    """Of the server itself; clients of tenants come through the edge."""
     route: int
     monitor: int
+    edge: int = 0
+    """Of the client edge before this server, a process of its own; 0: an older version's file has none."""
 
     def named(self) -> tuple[tuple[str, int], ...]:
-        """Return (use, port) of each."""
+        """Return (use, port) of each that the server takes."""
         return (("clients", self.client), ("routes", self.route), ("monitoring", self.monitor))
 
 
 def ports_from(base: int, servers: int) -> tuple[ServerPorts, ...]:
-    """Return the ports of `servers` servers counted up from `base`: clients first, then routes, then monitoring."""
+    """Return the ports of `servers` servers counted up from `base`: edges first, then the servers themselves, routes, monitoring."""
     return tuple(
-        ServerPorts(base + index, base + servers + index, base + 2 * servers + index)
+        ServerPorts(
+            edge=base + index,
+            client=base + servers + index,
+            route=base + 2 * servers + index,
+            monitor=base + 3 * servers + index,
+        )
         for index in range(servers)
     )
 
@@ -44,7 +52,7 @@ def find_free_ports(servers: int) -> tuple[ServerPorts, ...]:
     Raises:
         ClusterFailed: no block of free ports was found.
     """
-    size = 3 * servers
+    size = 4 * servers
     for _ in range(_TRIES):
         base = random.randrange(_FIRST, _LAST - size)
         if all(why_taken(port) is None for port in range(base, base + size)):

@@ -7,7 +7,7 @@ from shared.identity.files import (
     write_credential,
     write_secret,
 )
-from shared.identity.keys import Key, make_key, sign_nonce
+from shared.identity.keys import Key, make_key, proxy_signature, sign_nonce
 from shared.identity.roles import Permissions
 from shared.identity.tokens import (
     Signer,
@@ -30,6 +30,7 @@ __all__ = [
     "load_identity",
     "make_identity",
     "make_key",
+    "proxy_signature",
     "read_claims",
     "read_credential",
     "sign_nonce",

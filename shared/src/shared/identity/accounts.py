@@ -60,8 +60,11 @@ class Identity(msgspec.Struct, frozen=True):
     system: Key
     """The servers' own account: their events and requests."""
     account_signing: Key
-    clients_signing: Key
     system_signing: Key
+    client_signing: Key = msgspec.field(default_factory=lambda: make_key("account"))
+    """Vouches for clients. Not under the name that an older version had: its clients did not need the edge."""
+    edge: Key = msgspec.field(default_factory=lambda: make_key("account"))
+    """Signs the connections that come through the client edge."""
     worker_signing: Key = msgspec.field(default_factory=lambda: make_key("account"))
     """Vouches for workers and nobody else; made where an older version's file lacks it."""
 
@@ -78,7 +81,7 @@ class Identity(msgspec.Struct, frozen=True):
     @property
     def client_signer(self) -> Signer:
         """Mints clients."""
-        return Signer(self.clients.public, self.clients_signing.seed)
+        return Signer(self.clients.public, self.client_signing.seed)
 
     @property
     def system_signer(self) -> Signer:
@@ -112,7 +115,7 @@ class Identity(msgspec.Struct, frozen=True):
             self.clients.public: self._token(
                 "clients",
                 self.clients,
-                self.clients_signing,
+                self.client_signing,
                 {
                     "imports": [
                         {**_share(subject, kind), "account": self.account.public}
@@ -159,7 +162,5 @@ def make_identity() -> Identity:
         clients=make_key("account"),
         system=make_key("account"),
         account_signing=make_key("account"),
-        clients_signing=make_key("account"),
         system_signing=make_key("account"),
-        worker_signing=make_key("account"),
     )

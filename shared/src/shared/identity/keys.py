@@ -59,6 +59,11 @@ def verify(seed: str, data: bytes, signature: bytes) -> bool:
         return False
 
 
+def proxy_signature(key: Key, nonce: str) -> str:
+    """Return what a trusted proxy adds to a client's CONNECT: its own signature of the server's nonce."""
+    return base64.urlsafe_b64encode(key.sign(nonce.encode())).rstrip(b"=").decode()
+
+
 def sign_nonce(seed: str, nonce: str) -> bytes:
     """Return what a client answers to the server's nonce: the signature in base64."""
     return base64.b64encode(sign(seed, nonce.encode()))

@@ -88,7 +88,12 @@ class Signer(msgspec.Struct, frozen=True):
         return f"Signer({self.account})"
 
     def mint(
-        self, name: str, permissions: Permissions, *, expires_s: float | None = None
+        self,
+        name: str,
+        permissions: Permissions,
+        *,
+        expires_s: float | None = None,
+        by_edge: bool = False,
     ) -> Credential:
         """Return a new user with a key pair of its own.
 
@@ -96,6 +101,7 @@ class Signer(msgspec.Struct, frozen=True):
             name: shown by the servers' monitoring and in disconnect events.
             permissions: what it may publish and hear.
             expires_s: seconds for which it is valid; None: for ever.
+            by_edge: servers take it only from the client edge, which looks at headers.
         """
         user = make_key("user")
         claims = {
@@ -104,6 +110,8 @@ class Signer(msgspec.Struct, frozen=True):
             **_UNLIMITED,
             **permissions.claims(),
         }
+        if by_edge:
+            claims["proxy_required"] = True
         token = make_token(key_of(self.seed), user.public, name, claims, _end(expires_s))
         return Credential(jwt=token, seed=user.seed)
 

@@ -1,0 +1,177 @@
+"""Two sockets for each client: what it sends goes through the filter, what the server says goes back as it is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from client_edge.core.filter import ClientHalf
+from shared import logs
+from shared.errors import InvalidMessage
+from shared.identity import Key, proxy_signature
+
+log = logs.get(__name__)
+
+DIAL_S = 1.0
+CLOSE_S = 2.0
+"""What was said last gets so long to arrive."""
+INFO_BYTES_MAX = 32 * 1024
+
+
+class _Info(msgspec.Struct):
+    max_payload: int
+    nonce: str = ""
+
+
+_infos = msgspec.json.Decoder(_Info)
+
+
+class Relay:
+    """All connections of one edge."""
+
+    def __init__(self, host: str, port: int, key: Key, connections_max: int) -> None:
+        """Lead to the server at `host` and `port`; sign with `key`."""
+        self.host, self.port, self.key = host, port, key
+        self.connections_max = connections_max
+        self.open: set[ClientSide] = set()
+        self.dialling: set[asyncio.Task[None]] = set()
+
+    def accept(self) -> ClientSide:
+        """Return what takes the next client."""
+        return ClientSide(self)
+
+    def abort(self) -> None:
+        """Cut all connections: their clients go to another edge."""
+        for side in list(self.open):
+            side.abort()
+
+
+class _Side(asyncio.Protocol):
+    """One of the two sockets; what one can not take holds the other."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.peer: _Side | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def pause_writing(self) -> None:
+        if self.peer is not None and self.peer.transport is not None:
+            self.peer.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self.peer is not None and self.peer.transport is not None:
+            self.peer.transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.peer is not None:
+            self.peer.end()
+
+    def end(self) -> None:
+        """Close once what is queued is sent, at the latest in CLOSE_S."""
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.close()
+            asyncio.get_running_loop().call_later(CLOSE_S, self.transport.abort)
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class ClientSide(_Side):
+    """A client's connection."""
+
+    def __init__(self, relay: Relay) -> None:
+        """Belong to `relay`."""
+        super().__init__()
+        self._relay = relay
+        self.half: ClientHalf | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Dial the server; the client is heard once that has said who it is."""
+        super().connection_made(transport)
+        assert self.transport is not None
+        if len(self._relay.open) >= self._relay.connections_max:
+            log.warning("client.turned_away", connections=len(self._relay.open))
+            self.abort()
+            return
+        self._relay.open.add(self)
+        self.transport.pause_reading()
+        dialling = asyncio.create_task(self._dial())
+        self._relay.dialling.add(dialling)
+        dialling.add_done_callback(self._relay.dialling.discard)
+
+    async def _dial(self) -> None:
+        relay = self._relay
+        self.peer = server = _ServerSide(self, relay.key)
+        try:
+            async with asyncio.timeout(DIAL_S):
+                await asyncio.get_running_loop().create_connection(
+                    lambda: server, relay.host, relay.port
+                )
+        except OSError as exc:  # a timeout, too
+            log.info("server.not_reached", error=str(exc))
+            self.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Let through what the filter leaves."""
+        assert self.half is not None, "the client is not heard before"
+        assert self.peer is not None
+        assert self.peer.transport is not None
+        refused = self.half.refused
+        try:
+            passed = self.half.feed(data)
+        except InvalidMessage as exc:
+            log.warning("client.broken", error=str(exc))
+            self.abort()
+            return
+        if self.half.refused != refused:
+            log.warning("message.refused", count=self.half.refused - refused)
+        if passed:
+            self.peer.transport.write(passed)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._relay.open.discard(self)
+        super().connection_lost(exc)
+
+
+class _ServerSide(_Side):
+    """The connection to the server for one client."""
+
+    def __init__(self, client: ClientSide, key: Key) -> None:
+        super().__init__()
+        self._client, self.peer, self._key = client, client, key
+        self._head: bytearray | None = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if self._client.transport is None or self._client.transport.is_closing():
+            self.abort()
+
+    def data_received(self, data: bytes) -> None:
+        client: Any = self._client.transport
+        if self._head is None:
+            client.write(data)
+            return
+        self._head += data
+        line, end, _ = self._head.partition(b"\r\n")
+        if not end:
+            if len(self._head) > INFO_BYTES_MAX:
+                self._client.abort()
+            return
+        try:
+            info = _infos.decode(line.removeprefix(b"INFO "))
+        except (msgspec.DecodeError, msgspec.ValidationError) as exc:
+            log.warning("server.strange", error=str(exc))
+            self._client.abort()
+            return
+        self._client.half = ClientHalf(info.max_payload, proxy_signature(self._key, info.nonce))
+        client.write(bytes(self._head))
+        self._head = None
+        client.resume_reading()

@@ -1,0 +1,56 @@
+"""Builds an edge: listens, relays, leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+
+from client_edge.adapters.relay import Relay
+from client_edge.settings import EdgeSettings
+from shared import logs
+from shared.errors import InvalidMessage
+from shared.identity import Key
+from shared.service import Ready, Stop
+
+log = logs.get(__name__)
+
+
+async def run(settings: EdgeSettings, stop: Stop) -> None:
+    """Be an edge until `stop` is set; then cut its clients, who go to another one.
+
+    Raises:
+        InvalidMessage: the key's file is damaged.
+        OSError: it can not listen there.
+    """
+    relay = Relay(
+        settings.host,
+        settings.server_port,
+        read_key(Path(settings.key_file)),
+        settings.connections_max,
+    )
+    ready = Ready(settings.ready_file)
+    listening = await asyncio.get_running_loop().create_server(
+        relay.accept, settings.host, settings.listen_port
+    )
+    ready.set()
+    log.info("edge.ready", port=settings.listen_port, server=settings.server_port)
+    try:
+        await stop.wait()
+    finally:
+        ready.clear()
+        listening.close()
+        relay.abort()
+
+
+def read_key(path: Path) -> Key:
+    """Read the key that signs connections.
+
+    Raises:
+        InvalidMessage: the file is damaged.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Key)
+    except (msgspec.DecodeError, msgspec.ValidationError) as exc:
+        raise InvalidMessage(f"{path} holds no key: {exc}") from exc

@@ -1,0 +1,31 @@
+"""Settings of a client edge, from variables that start with `EDGE_`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+PREFIX = "EDGE_"
+
+Port = Annotated[int, Meta(ge=0, le=65535)]
+
+
+class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an edge must know."""
+
+    name: str
+    """For logs."""
+    listen_port: Port
+    """Where clients connect, on `host`."""
+    server_port: Port
+    """The NATS server's port for clients, on `host`."""
+    key_file: str
+    """JSON of `shared.identity.Key`: what its connections are signed with."""
+    host: str = "127.0.0.1"
+    connections_max: Annotated[int, Meta(ge=1)] = 1024
+    """Clients at once; further ones are turned away."""
+    ready_file: str | None = None
+    """Exists exactly while it listens."""
+    log_level: str = "info"
