@@ -74,7 +74,7 @@ async def measure_cpu(report: Report, cluster: Private, count: int, seconds: flo
     usage = between(first, last)
     report.add(f"cpu_cores_{count}", used_s / usage.seconds)
     report.add(f"nats_cores_{count}", usage.cores["nats"])
-    for group in ("nodes", "managers", "worker_zygotes", "sandbox_zygotes", "supervisor"):
+    for group in ("nodes", "managers", "edges", "worker_zygotes", "sandbox_zygotes", "supervisor"):
         report.add(f"{group}_cores_{count}", usage.cores[group])
     report.add("elsewhere_cores", usage.elsewhere)
     if usage.elsewhere > QUIET_CORES:

@@ -51,12 +51,13 @@ class Private:
         table = read_table(self.folder)
         if table is None or any(row.process is None for row in table.rows):
             raise CannotMeasure(f"a process of the cluster is gone: see {self.folder.logs}")
-        pids: dict[str, list[int]] = {"server": [], "manager": [], "node": []}
+        pids: dict[str, list[int]] = {"server": [], "edge": [], "manager": [], "node": []}
         for row in table.rows:
             assert row.process is not None
             pids[row.kind].append(row.process.pid)
         return Roots(
             servers=pids["server"],
+            edges=pids["edge"],
             managers=pids["manager"],
             nodes=pids["node"],
             supervisor=table.supervisor.pid,

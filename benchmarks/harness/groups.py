@@ -12,10 +12,10 @@ from typing import Literal, NamedTuple
 from harness.procs import Process, children_of, descendants, read_command
 
 Group = Literal[
-    "nats", "managers", "nodes", "worker_zygotes", "sandbox_zygotes", "workers", "sandboxes", "supervisor", "client",
+    "nats", "edges", "managers", "nodes", "worker_zygotes", "sandbox_zygotes", "workers", "sandboxes", "supervisor", "client",
 ]  # fmt: skip
 GROUPS: tuple[Group, ...] = (
-    "nats", "managers", "nodes", "worker_zygotes", "sandbox_zygotes", "workers", "sandboxes", "supervisor", "client",
+    "nats", "edges", "managers", "nodes", "worker_zygotes", "sandbox_zygotes", "workers", "sandboxes", "supervisor", "client",
 )  # fmt: skip
 
 
@@ -23,6 +23,7 @@ class Roots(NamedTuple):
     """The processes from which all others of a cluster descend."""
 
     servers: Sequence[int]
+    edges: Sequence[int]
     managers: Sequence[int]
     nodes: Sequence[int]
     supervisor: int
@@ -80,6 +81,7 @@ def ticks_by_group(
                 total[group] += process.own_ticks + (process.waited_ticks if waited else 0)
 
     add("nats", roots.servers)
+    add("edges", roots.edges)
     add("managers", roots.managers)
     add("nodes", roots.nodes)
     add("supervisor", [roots.supervisor], waited=False)

@@ -57,7 +57,7 @@ def _cluster(*, second_pod: bool) -> dict[int, Process]:
         process.pid: process
         for process in [
             _process(1, 0, 100, 1),
-            *(_process(10, 1, 50), _process(11, 1, 20), _process(12, 1, 30)),
+            *(_process(10, 1, 50), _process(11, 1, 20), _process(12, 1, 30), _process(13, 1, 5)),
             *(_process(20, 12, 6, early), _process(21, 12, 7, 5 if early else 0)),
             *pods,
             _process(99, 5, 9, 1000),
@@ -65,7 +65,7 @@ def _cluster(*, second_pod: bool) -> dict[int, Process]:
     }
 
 
-ROOTS = Roots(servers=[10], managers=[11], nodes=[12], supervisor=1, client=99)
+ROOTS = Roots(servers=[10], edges=[13], managers=[11], nodes=[12], supervisor=1, client=99)
 
 
 def _command(pid: int) -> Sequence[str]:
@@ -79,7 +79,7 @@ def test_what_a_dead_pod_has_used_stays_counted(second_pod: bool) -> None:
     members = find_members(ROOTS, processes, _command)
 
     assert ticks_by_group(ROOTS, processes, members) == {
-        "nats": 50, "managers": 20, "nodes": 30, "worker_zygotes": 6, "sandbox_zygotes": 7, "workers": 7,
+        "nats": 50, "edges": 5, "managers": 20, "nodes": 30, "worker_zygotes": 6, "sandbox_zygotes": 7, "workers": 7,
         "sandboxes": 15, "supervisor": 100, "client": 9,
     }  # fmt: skip
     assert sorted(members.runners) == ([40, 42] if second_pod else [40])
@@ -87,7 +87,7 @@ def test_what_a_dead_pod_has_used_stays_counted(second_pod: bool) -> None:
 
 def test_a_real_child_is_counted_alive_and_dead() -> None:
     """A child burns 0.2 s; as a manager's child it shows in that group, whether it lives or was waited for."""
-    roots = Roots(servers=[], managers=[os.getpid()], nodes=[], supervisor=0, client=0)
+    roots = Roots(servers=[], edges=[], managers=[os.getpid()], nodes=[], supervisor=0, client=0)
     first = usage.look(roots)
     alone = procs.cpu_s([os.getpid()])
     subprocess.run([sys.executable, "-c", SPIN.format(s=0.2)], check=True, timeout=30)
@@ -143,7 +143,7 @@ def test_memory_is_the_share_of_each_process() -> None:
 
 def test_moments_in_the_wrong_order_are_refused() -> None:
     """A negative distance would turn figures around silently."""
-    roots = Roots([], [], [], 0, 0)
+    roots = Roots([], [], [], [], 0, 0)
     first = usage.look(roots)
 
     with pytest.raises(ValueError, match="order"):

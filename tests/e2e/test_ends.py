@@ -32,7 +32,7 @@ async def look(embedded: Folder, client: Client) -> AsyncIterator[Look]:
     signer = load_identity(embedded.servers / "identity.json").signer
     bus = await Bus.connect(
         BusOptions(
-            servers=client.bus.options.servers,
+            servers=embedded.read().direct,
             name="judge",
             credential=signer.mint("judge", roles.admin()),
         )
