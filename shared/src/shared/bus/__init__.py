@@ -1,4 +1,7 @@
-"""The adapter to NATS: the only place that knows its client library, and mends its faults."""
+"""The adapter to NATS: the only place that knows its client library, and mends its faults.
+
+Which, and what proves it: tests/integration/bus/rules.md.
+"""
 
 from shared.bus.bus import Bus
 from shared.bus.pull import Delivery
