@@ -37,7 +37,7 @@ STOCK = 3
 WARM_POOL, COLD_POOL = "warm", "cold"
 POISONED = "worker.run_task.event"
 """Where the worker of a poisonous task dies."""
-DEATHS = 6
+DEATHS = 5
 """So often: one that shows as a lost connection first, before its node's word, is not held against the task."""
 
 

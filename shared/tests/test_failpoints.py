@@ -155,6 +155,21 @@ async def test_only_calls_about_the_named_things_count(plans: PlanFolder, tmp_pa
     assert plans.came_by("one") == 2
 
 
+async def test_each_of_several_plans_counts_every_coming_by(
+    plans: PlanFolder, tmp_path: Path
+) -> None:
+    """The second is for the second time, also when the first one struck at the first."""
+    placed = claimer(tmp_path, Store())
+    for nth in (1, 2, 3):
+        plans.place(Plan(name=f"{nth}", step="worker.claim.write", kind="answer_lost", nth=nth))
+
+    for _ in range(3):
+        with pytest.raises(OutcomeUnknown):
+            await placed.write("s", 0)
+
+    assert await placed.write("s", 0) == 4
+
+
 @pytest.mark.parametrize(("kind", "done"), [("crash_before", ""), ("crash_after", "done")])
 def test_a_crash_is_a_kill(plans: PlanFolder, tmp_path: Path, kind: str, done: str) -> None:
     """Of the real process, before or after the deed; nothing cleans up behind it."""

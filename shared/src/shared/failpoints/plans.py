@@ -85,11 +85,12 @@ class PlanFolder:
 
     def hit(self, steps: frozenset[str], words: frozenset[str]) -> Plan | None:
         """Come by these steps with a call about these words; return the fault that is to happen now, once."""
-        for plan in self._current():
-            if plan.step in steps and plan.fits(words) and self._count(plan.name) == plan.nth:
-                self._mark(plan.name)
-                return plan
-        return None
+        fitting = [plan for plan in self._current() if plan.step in steps and plan.fits(words)]
+        due = [plan for plan in fitting if self._count(plan.name) == plan.nth]  # all of them count
+        if not due:
+            return None
+        self._mark(due[0].name)
+        return due[0]
 
     def _current(self) -> list[Plan]:
         found: dict[str, Plan] = {}
