@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import itertools
 import re
 import subprocess
 import sys
@@ -155,12 +156,13 @@ async def test_only_calls_about_the_named_things_count(plans: PlanFolder, tmp_pa
     assert plans.came_by("one") == 2
 
 
+@pytest.mark.parametrize("order", list(itertools.permutations((1, 2, 3))))
 async def test_each_of_several_plans_counts_every_coming_by(
-    plans: PlanFolder, tmp_path: Path
+    plans: PlanFolder, tmp_path: Path, order: tuple[int, ...]
 ) -> None:
     """The second is for the second time, also when the first one struck at the first."""
     placed = claimer(tmp_path, Store())
-    for nth in (1, 2, 3):
+    for nth in order:
         plans.place(Plan(name=f"{nth}", step="worker.claim.write", kind="answer_lost", nth=nth))
 
     for _ in range(3):
