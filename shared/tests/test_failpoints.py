@@ -162,8 +162,9 @@ async def test_each_of_several_plans_counts_every_coming_by(
 ) -> None:
     """The second is for the second time, also when the first one struck at the first."""
     placed = claimer(tmp_path, Store())
-    for nth in order:
-        plans.place(Plan(name=f"{nth}", step="worker.claim.write", kind="answer_lost", nth=nth))
+    for nth, name in enumerate(order, start=1):
+        plan = Plan(name=f"{name}", step="worker.claim.write", kind="answer_lost", nth=nth)
+        plans.place(plan)
 
     for _ in range(3):
         with pytest.raises(OutcomeUnknown):
