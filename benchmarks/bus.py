@@ -144,7 +144,7 @@ def enter(
 def main() -> int:
     """Run the benchmark; return the exit code."""
     given = parse()
-    return run(lambda: measure(given), save=given.save)
+    return run(lambda: measure(given), save=given.save, must_reach=True)
 
 
 if __name__ == "__main__":

@@ -184,7 +184,7 @@ def main() -> int:
     """Run the benchmark; return the exit code."""
     given = parse()
     say(f"{given.kills} kills, {given.hangs} hangs")
-    return run(lambda: measure(given), save=given.save)
+    return run(lambda: measure(given), save=given.save, must_reach=True)
 
 
 if __name__ == "__main__":

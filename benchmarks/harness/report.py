@@ -63,6 +63,10 @@ class Report:
         """Return the targets that were measured and not reached."""
         return [t for t in self.measured() if not t.is_met(self.figures[t.figure])]
 
+    def unmeasured(self) -> list[Target]:
+        """Return the targets whose figure was not measured."""
+        return [target for target in self.targets if target.figure not in self.figures]
+
     def to_json(self) -> dict[str, Any]:
         """Return the object of the last line; a target that was not measured is not in it."""
         return {

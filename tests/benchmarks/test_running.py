@@ -1,4 +1,4 @@
-"""A benchmark's last line is its result, and its exit code says only whether it could measure."""
+"""A benchmark's last line is its result; its exit code says whether it could measure, and reached what it must."""
 
 from __future__ import annotations
 
@@ -26,19 +26,26 @@ async def measure():
     {body}
     return report, []
 
-sys.exit(run(measure, save=False))
+sys.exit(run(measure, save=False, must_reach={must_reach}))
 """
 
 
-def _program(body: str) -> list[str]:
-    return [sys.executable, "-c", PROGRAM.format(path=str(BENCHMARKS), body=body)]
+def _program(body: str, *, must_reach: bool = False) -> list[str]:
+    text = PROGRAM.format(path=str(BENCHMARKS), body=body, must_reach=must_reach)
+    return [sys.executable, "-c", text]
 
 
-def _run(body: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(_program(body), capture_output=True, text=True, timeout=30, check=False)
+def _run(body: str, *, must_reach: bool = False) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        _program(body, must_reach=must_reach),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
 
 
-def test_a_missed_target_is_said_and_is_no_failure() -> None:
+def test_a_missed_speed_is_said_and_is_no_failure() -> None:
     """Exit 0, a sentence for people, and the last line of stdout for programs."""
     done = _run("report.add('a_ms', 3); print('from something measured')")
 
@@ -47,6 +54,28 @@ def test_a_missed_target_is_said_and_is_no_failure() -> None:
     assert "MISSED: a_ms is 3, to reach: ≤ 1" in lines
     assert json.loads(lines[-1])["ok"] is False
     assert "from something measured" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("report.add('a_ms', 3)", "MISSED: a_ms is 3, to reach: ≤ 1"),
+        ("report.add('b_ms', 0)", "MISSED: a_ms was not measured, to reach: ≤ 1"),
+    ],
+)
+def test_a_missed_promise_is_a_failure_with_its_figures(body: str, said: str) -> None:
+    """Also where its figure is not there at all: what nobody looked at was not kept."""
+    done = _run(body, must_reach=True)
+
+    assert done.returncode == 1, done.stderr
+    lines = done.stdout.splitlines()
+    assert said in lines
+    assert json.loads(lines[-1])["bench"] == "x"
+
+
+def test_a_kept_promise_is_no_failure() -> None:
+    """Exit 0: else every run would be one."""
+    assert _run("report.add('a_ms', 1)", must_reach=True).returncode == 0
 
 
 def test_what_could_not_be_measured_fails_without_a_result() -> None:
