@@ -9,14 +9,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
 import pytest_asyncio
-from drill import is_there, make_folder, until
+from drill import is_there, make_folder, processes_with, until
 
 from local_node.adapters.zygote import tree
+from local_node.adapters.zygote.kept import DEATHS_MAX
 from shared import subjects
 from shared.bus import Bus, Message
 from shared.cluster import Cluster
@@ -193,14 +195,57 @@ async def test_a_node_drains_on_sigterm(manager: Manager, node: subprocess.Popen
         await manager.create("pod-9")
 
 
-async def test_a_node_ends_with_its_zygote(manager: Manager, node: subprocess.Popen[bytes]) -> None:
-    """It cannot start pods any more: it tells that all are gone and fails, to be started again."""
-    assert (await manager.create("pod-1")).ok
-    await manager.beat(lambda beat: beat.pods)
+async def test_a_node_goes_on_without_its_zygotes(
+    manager: Manager, node: subprocess.Popen[bytes]
+) -> None:
+    """It tells that their pods are gone, and starts the next ones with new zygotes."""
+    for number in range(2):
+        assert (await manager.create(f"pod-{number}")).ok
+    await manager.beat(lambda beat: len(beat.pods) == 2)
+    assert await until(lambda: len(tree.descendants(node.pid)) >= 7)  # zygotes, and two a pod
     descendants = tree.descendants(node.pid)
-    for pid in tree.children(node.pid):
+    for pid in zygotes_of(node.pid):
         os.kill(pid, signal.SIGKILL)
 
-    assert (await manager.ending()).pod == "pod-1"
-    assert await asyncio.to_thread(node.wait, 15) == 1
+    endings = [await manager.ending() for _ in range(2)]
+
+    assert {(gone.pod, gone.cause) for gone in endings} == {
+        ("pod-0", "zygote_lost"),
+        ("pod-1", "zygote_lost"),
+    }
     assert await until(lambda: not any(is_there(pid) for pid in descendants))
+    assert (await manager.create("pod-9")).ok
+    await manager.beat(lambda beat: beat.pods == ("pod-9",))
+    assert (await manager.delete("pod-9")).ok
+    assert (await manager.ending()).cause == "deleted"
+    assert node.poll() is None
+
+
+async def test_a_node_ends_where_a_zygote_cannot_live(
+    manager: Manager, node: subprocess.Popen[bytes]
+) -> None:
+    """It fails, to be started again by whoever started it, which knows how to wait between."""
+    for _ in range(DEATHS_MAX + 1):
+        assert node.poll() is None
+        before = zygotes_of(node.pid)
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        assert await until(partial(has_others, node, before))
+
+    assert await asyncio.to_thread(node.wait, 15) == 1
+
+
+def zygotes_of(node: int) -> set[int]:
+    """Return a node's zygotes; one that keeps trees is a child of its keeper, in the keeper's session."""
+    forkers = set(processes_with("local_node.adapters.zygote.server"))
+    found: set[int] = set()
+    for first in forkers.intersection(tree.children(node)):
+        below = {pid for pid in tree.children(first) if os.getsid(pid) == first}
+        found |= below or {first}
+    return found
+
+
+def has_others(node: subprocess.Popen[bytes], before: set[int]) -> bool:
+    """Whether a node has as many zygotes as before, all of them new; or it has ended."""
+    now = zygotes_of(node.pid)
+    return node.poll() is not None or (len(now) == len(before) and not now & before)

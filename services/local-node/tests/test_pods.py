@@ -9,7 +9,7 @@ import socket
 import time
 
 import pytest
-from drill import LIMITS, NODE, Drill, exists, is_there, processes_with, until
+from drill import LIMITS, NODE, Drill, exists, is_there, parent, processes_with, until
 
 from shared.errors import AlreadyDone, LimitExceeded, Rejected
 from shared.messages import Credential, PodSpec
@@ -108,6 +108,28 @@ async def test_a_lost_sandbox_ends_the_pod(drill: Drill, isolation: str) -> None
 
     assert gone.cause == "sandbox_lost"
     assert not is_there(pod.sidecar_pid)
+
+
+@pytest.mark.parametrize("whose", ["sandbox", "sidecar"])
+async def test_a_lost_zygote_ends_its_pods_by_no_fault_of_theirs(
+    drill: Drill, isolation: str, whose: str
+) -> None:
+    """Both halves are killed, the sidecar before it could say a word; the next pod starts."""
+    pod = await drill.start(f"orphan-{whose}-{isolation}", isolation)
+    mark = f"14142{os.getpid()}"
+    await pod.shell(f"setsid sleep {mark} >/dev/null 2>&1 & exit 0")
+    assert await until(lambda: bool(processes_with(mark)))
+    os.kill(parent(pod.sandbox_pid if whose == "sandbox" else pod.sidecar_pid), signal.SIGKILL)
+
+    gone = await drill.wait_gone(pod.name)
+
+    assert (gone.cause, gone.exit_code, gone.signal) == ("zygote_lost", None, signal.SIGKILL)
+    assert processes_with(mark) == []
+    assert not is_there(pod.sandbox_pid)
+    assert not is_there(pod.sidecar_pid)
+    heir = await drill.start(f"heir-{whose}-{isolation}", isolation)
+    assert await heir.answers()
+    await drill.end(heir)
 
 
 async def test_creating_a_pod_again_does_nothing(drill: Drill, isolation: str) -> None:

@@ -90,6 +90,16 @@ def test_a_pod_that_we_deleted_did_not_die_of_its_task(detector: Detector) -> No
     assert (death.cause, death.process_died) == ("pod_deleted", False)
 
 
+def test_a_pod_that_went_with_its_zygote_did_not_die_of_its_task(detector: Detector) -> None:
+    """A fault of the node: however often it happens, the task is run again."""
+    detector.gone(PodGone(pod="w", node="n", cause="zygote_lost", signal=9), CLAIMED)
+
+    death = detector.judge(row(), CLAIMED)
+
+    assert death is not None
+    assert (death.cause, death.process_died) == ("zygote_lost", False)
+
+
 def test_silence_is_believed_after_t_fence(detector: Detector) -> None:
     """Suspected at 1.5 s, given up at 4 s."""
     detector.heard(beat(), CLAIMED + 1)

@@ -164,7 +164,7 @@ class PodGone(Message, frozen=True, kw_only=True, omit_defaults=True):
     pod: str
     node: str
     cause: str
-    """`exited`, `killed`, `deleted`, `start_failed`, …"""
+    """`exited`, `killed`, `deleted`, `start_failed`, `sandbox_lost`, `zygote_lost`"""
     exit_code: int | None = None
     signal: int | None = None
     detail: str = ""

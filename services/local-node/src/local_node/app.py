@@ -32,7 +32,7 @@ async def run(settings: NodeSettings, stop: Stop) -> None:
 
     Raises:
         ServiceError: it cannot start.
-        InvariantBroken: a zygote died; all its pods are dead, and whoever started the node starts it again.
+        InvariantBroken: a zygote died and was not replaced; whoever started the node starts it again.
     """
     died: list[str] = []
 

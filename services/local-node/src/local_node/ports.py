@@ -32,6 +32,8 @@ class Child(Protocol):
 
     exited: asyncio.Future[Exit]
     """Done when all its processes are gone."""
+    lost: asyncio.Future[None]
+    """Done when the zygote that forked it has died: the kernel is ending it, by no fault of its own."""
 
     @property
     def pid(self) -> int:

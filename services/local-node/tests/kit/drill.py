@@ -121,7 +121,7 @@ class Drill:
     def keepers_and_zygotes(self, pods: list[DrillPod]) -> tuple[list[int], list[int]]:
         """Return the processes that this node has besides its pods: those that fork pods, and who waits for such."""
         of_pods = {pid for pod in pods for pid in (pod.sandbox_pid, pod.sidecar_pid)}
-        parents = {pid: _parent(pid) for pid in processes_with("local_node.adapters.zygote.server")}
+        parents = {pid: parent(pid) for pid in processes_with("local_node.adapters.zygote.server")}
         first = {pid for pid, parent in parents.items() if parent == os.getpid()}
         second = {pid for pid, parent in parents.items() if parent in first} - of_pods
         keepers = {parents[pid] for pid in second}
@@ -235,7 +235,8 @@ def is_there(pid: int) -> bool:
         return False
 
 
-def _parent(pid: int) -> int:
+def parent(pid: int) -> int:
+    """Return a process's parent; 0: it is gone."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except (FileNotFoundError, ProcessLookupError):

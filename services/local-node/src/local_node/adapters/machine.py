@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from local_node.adapters.lock import DirectoryLock
 from local_node.adapters.pod_files import PodFiles
 from local_node.adapters.sandboxes import Sandboxes, SandboxSettings
 from local_node.adapters.starter import PodStarter
-from local_node.adapters.zygote.client import Zygote, ZygoteConfig, base_python
+from local_node.adapters.zygote.client import ZygoteConfig, base_python
+from local_node.adapters.zygote.kept import KeptZygote
 from local_node.settings import NodeSettings
 from shared import logs
 from shared.errors import Unavailable
@@ -39,7 +41,7 @@ async def open_machine(
 
     Args:
         settings: the node's.
-        on_death: called with its name when a zygote ended by itself: the node cannot go on.
+        on_death: called with its name when a zygote died and was not replaced: the node cannot go on.
 
     Raises:
         ServiceError: the directory is in use, a module is missing, or the machine refuses.
@@ -62,17 +64,25 @@ async def open_machine(
         )
         sandboxes = Sandboxes(sandbox_settings, files, on_death)
         closing.push_async_callback(sandboxes.close)
-        await sandboxes.probe()
-        sidecars = Zygote(
+        sidecars = KeptZygote(
             ZygoteConfig(
                 name="worker",
                 python=sys.executable,
                 settings={"role": "worker", "path": sys.path, "module": settings.sidecar_module},
+                signal_by_node=True,
             ),
             on_death,
         )
         closing.push_async_callback(sidecars.close)
-        await sidecars.launch()
+        launching = asyncio.ensure_future(
+            sidecars.launch()
+        )  # beside the trials: it waits for imports, they for forks
+        try:
+            await sandboxes.probe()
+            await launching
+        finally:
+            launching.cancel()
+            await asyncio.wait({launching})
         yield Machine(files, sandboxes, PodStarter(files, groups, sandboxes, sidecars))
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from local_node.adapters.pod_files import PodFiles
 from local_node.adapters.uids import UidRange
-from local_node.adapters.zygote.client import SOURCE, Zygote, ZygoteConfig
+from local_node.adapters.zygote.client import SOURCE, ZygoteConfig
+from local_node.adapters.zygote.kept import KeptZygote
 from local_node.ports import Child, StartRefused
 from shared import logs
 from shared.errors import Unavailable
@@ -57,8 +58,7 @@ class Sandboxes:
         self._settings = settings
         self._files = files
         self._on_death = on_death
-        self._zygotes: dict[bool, Zygote] = {}
-        self._launching = asyncio.Lock()
+        self._zygotes: dict[bool, KeptZygote] = {}
         self._uids = UidRange() if os.geteuid() == 0 else None
         self._own_uid: dict[str, bool] = {}
         self._counted_apart: dict[str, bool] = {}
@@ -99,7 +99,7 @@ class Sandboxes:
         Raises:
             ServiceError: it could not be started; nothing untrusted runs.
         """
-        zygote = await self._zygote(request["isolation"] in _ROOTED)
+        zygote = self._zygote(request["isolation"] in _ROOTED)
         full = {"tmp_mib": self._settings.tmp_mib, **request}
         return await zygote.start(full, fds, timeout_s=_START_TIMEOUT_S)
 
@@ -111,13 +111,10 @@ class Sandboxes:
         if self._uids is not None:
             self._uids.close()
 
-    async def _zygote(self, rooted: bool) -> Zygote:
-        async with self._launching:
-            if rooted not in self._zygotes:
-                zygote = Zygote(self._config(rooted), self._on_death)
-                await zygote.launch()
-                self._zygotes[rooted] = zygote
-            return self._zygotes[rooted]
+    def _zygote(self, rooted: bool) -> KeptZygote:
+        if rooted not in self._zygotes:
+            self._zygotes[rooted] = KeptZygote(self._config(rooted), self._on_death)
+        return self._zygotes[rooted]
 
     def _config(self, rooted: bool) -> ZygoteConfig:
         settings = self._settings

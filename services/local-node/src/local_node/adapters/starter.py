@@ -15,7 +15,7 @@ import msgspec
 from local_node.adapters.cgroups import Groups, PodGroup
 from local_node.adapters.pod_files import PodFiles
 from local_node.adapters.sandboxes import Sandboxes
-from local_node.adapters.zygote.client import Zygote
+from local_node.adapters.zygote.kept import KeptZygote
 from local_node.core.limits import Bounds, bounds
 from local_node.ports import Child, Processes, Sandbox
 from shared import logs
@@ -34,7 +34,7 @@ class PodStarter:
     """Starts pods on this machine (the `Starter` port)."""
 
     def __init__(
-        self, files: PodFiles, groups: Groups, sandboxes: Sandboxes, sidecars: Zygote
+        self, files: PodFiles, groups: Groups, sandboxes: Sandboxes, sidecars: KeptZygote
     ) -> None:
         """Use a node's adapters."""
         self._files = files

@@ -80,23 +80,28 @@ async def run_pod(
 
 
 async def _until_sidecar_ended(pod: Pod, halves: Processes, linger_s: float) -> tuple[str, Exit]:
-    """Wait for the sidecar's end: by itself, after its sandbox, or asked for."""
+    """Wait for the sidecar's end: by itself, after its sandbox, with a zygote, or asked for."""
     asked = asyncio.ensure_future(pod.ending.wait())
     sidecar, sandbox = halves.sidecar, halves.sandbox
+    ends = (asked, sidecar.exited, sidecar.lost, sandbox.lost)
     try:
-        await _first_of(None, asked, sidecar.exited, sandbox.exited)
-        if sandbox.exited.done() and not sidecar.exited.done() and not asked.done():
+        await _first_of(None, sandbox.exited, *ends)
+        if not _any_done(*ends):
             detail = sandbox.exited.result()
             log.info(
                 "sandbox.ended_first", pod=pod.spec.pod, exit_code=detail.code, signal=detail.signal
             )
-            await _first_of(linger_s, asked, sidecar.exited)
-        if sidecar.exited.done():
+            await _first_of(linger_s, *ends)
+        if sidecar.exited.done() and not _any_done(sidecar.lost, sandbox.lost):
             ended = sidecar.exited.result()
             return ("exited" if ended.signal is None else "killed"), ended
         cause = "deleted" if asked.done() else "sandbox_lost"
-        await sidecar.kill(signal.SIGTERM)
-        await asyncio.wait({sidecar.exited}, timeout=pod.grace_s)
+        if not _any_done(sidecar.lost, sandbox.lost):
+            await sidecar.kill(signal.SIGTERM)
+            await _first_of(pod.grace_s, sidecar.exited, sidecar.lost, sandbox.lost)
+        if _any_done(sidecar.lost, sandbox.lost):
+            # No time to say anything: a sidecar that outlives its sandbox blames its task, and this one did nothing.
+            cause = "zygote_lost"
         if not sidecar.exited.done():
             await sidecar.kill(signal.SIGKILL)
             await asyncio.wait({sidecar.exited}, timeout=SANDBOX_END_S)
@@ -104,6 +109,10 @@ async def _until_sidecar_ended(pod: Pod, halves: Processes, linger_s: float) -> 
         return cause, ended
     finally:
         asked.cancel()
+
+
+def _any_done(*futures: asyncio.Future[Any]) -> bool:
+    return any(future.done() for future in futures)
 
 
 async def _first_of(timeout_s: float | None, *futures: asyncio.Future[Any]) -> None:

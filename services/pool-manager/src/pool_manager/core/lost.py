@@ -22,12 +22,16 @@ RESCUE_S = 30.0
 DROP_WINDOW_S = 1.0
 MASS_MIN = 3
 PROCESS_DIED = frozenset({"exited", "killed", "sandbox_lost", "absent"})
-"""What a node says, or shows, of a pod that ended by itself or was killed by anybody but us."""
+"""What a node says, or shows, of a pod that ended by itself or was killed by anybody but us.
+
+Not `zygote_lost`: whatever killed a fork server took its pods along, and no task can have done it.
+"""
 CAUSES = {
     "exited": "process_exit",
     "killed": "process_exit",
     "sandbox_lost": "process_exit",
     "node_restarted": "node_restarted",
+    "zygote_lost": "zygote_lost",
 }
 """How they are called in an interruption; others as `pod_…`."""
 

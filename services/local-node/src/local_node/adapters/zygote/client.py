@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import itertools
 import os
@@ -17,6 +16,7 @@ from typing import Any
 
 import local_node
 from local_node.adapters.zygote import protocol
+from local_node.adapters.zygote.child import ZygoteChild, set_once, wait_readable
 from local_node.ports import Exit, StartRefused
 from shared import logs
 from shared.errors import Unavailable
@@ -43,31 +43,9 @@ class ZygoteConfig:
     """What its role is configured with: role, module, path …"""
     site: bool = True
     """Load the interpreter's site module; a sandbox carries only what it needs."""
+    signal_by_node: bool = False
+    """The node signals children itself, at once: a zygote works in the background. Not where a tree is to be ended."""
     ready_timeout_s: float = 20.0
-
-
-class ZygoteChild:
-    """A forked child."""
-
-    def __init__(self, zygote: Zygote, key: int) -> None:
-        """Belongs to `zygote`, which knows it as `key`."""
-        self._zygote = zygote
-        self.key = key
-        loop = asyncio.get_running_loop()
-        self.started: asyncio.Future[int] = loop.create_future()
-        self.exited: asyncio.Future[Exit] = loop.create_future()
-        self.error = ""
-
-    @property
-    def pid(self) -> int:
-        """Process number on the host."""
-        return self.started.result()
-
-    async def kill(self, number: int) -> None:
-        """Send a signal; SIGKILL to a sandbox ends all its processes. Nothing happens once it has ended."""
-        if not self.exited.done():
-            with contextlib.suppress(Unavailable):  # the zygote is gone, and its children with it
-                await self._zygote.send(protocol.KILL, self.key, protocol.pack_number(number))
 
 
 class Zygote:
@@ -85,12 +63,18 @@ class Zygote:
         self._children: dict[int, ZygoteChild] = {}
         self._keys = itertools.count(1)
         self._ready: asyncio.Future[None] | None = None
+        self._burying: asyncio.Task[None] | None = None
         self._sending = asyncio.Lock()
         self.facts: protocol.Request = {}
         """What the zygote said of itself when it was ready."""
         self._closing = self._was_ready = False
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it takes nothing any more."""
+        return self._socket is None
 
     async def launch(self) -> None:
         """Start the process and wait until it is configured.
@@ -123,7 +107,7 @@ class Zygote:
         except TimeoutError as exc:
             await self.close()
             raise Unavailable(f"zygote {self._config.name}: not ready in time") from exc
-        except Unavailable:
+        except BaseException:
             await self.close()
             raise
 
@@ -141,7 +125,7 @@ class Zygote:
             StartRefused: no child was made; says why.
             Unavailable: the zygote is gone or does not answer.
         """
-        child = ZygoteChild(self, next(self._keys))
+        child = ZygoteChild(next(self._keys), self._signal, by_node=self._config.signal_by_node)
         self._children[child.key] = child
         try:
             async with asyncio.timeout(timeout_s):
@@ -181,6 +165,9 @@ class Zygote:
         """Let the zygote end its children and itself; kill it past the deadline."""
         self._closing = True
         self._disconnect("closed")
+        if self._burying is not None:
+            self._burying.cancel()
+            await asyncio.wait({self._burying})
         process = self._process
         if process is None:
             return
@@ -192,11 +179,19 @@ class Zygote:
             process.kill()
             await asyncio.to_thread(process.wait, deadline_s)
 
+    async def buried(self) -> None:
+        """Once it has died: wait until all that it left is gone."""
+        if self._burying is not None:
+            await self._burying
+
+    async def _signal(self, key: int, number: int) -> None:
+        await self.send(protocol.KILL, key, protocol.pack_number(number))
+
     @staticmethod
     async def _writable(sock: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[None] = loop.create_future()
-        loop.add_writer(sock, _set, ready)
+        loop.add_writer(sock, set_once, ready)
         try:
             await ready
         finally:
@@ -227,7 +222,7 @@ class Zygote:
         elif child is None:
             log.debug("zygote.message_ignored", zygote=self._config.name, operation=operation)
         elif operation == protocol.STARTED:
-            child.started.set_result(protocol.unpack_number(body))
+            child.has_started(protocol.unpack_number(body))
         elif operation == protocol.REFUSED:
             del self._children[key]
             child.started.set_exception(StartRefused(body.decode()))
@@ -236,7 +231,7 @@ class Zygote:
         elif operation == protocol.EXITED:
             del self._children[key]
             code = os.waitstatus_to_exitcode(protocol.unpack_number(body))
-            child.exited.set_result(
+            child.has_exited(
                 Exit(code, None, child.error) if code >= 0 else Exit(None, -code, child.error)
             )
 
@@ -249,7 +244,7 @@ class Zygote:
             self._ready.set_exception(error)
 
     def _disconnect(self, why: str) -> None:
-        """Give up the socket: every child counts as ended, as the zygote ends what it leaves."""
+        """Give up the socket: the zygote, its keeper or the kernel ends every child."""
         sock, self._socket = self._socket, None
         if sock is None:
             return
@@ -261,17 +256,36 @@ class Zygote:
             if not child.started.done():
                 child.started.set_exception(gone)
                 child.started.exception()  # nobody need wait for it
-            if not child.exited.done():
-                child.exited.set_result(Exit(None, 9, f"its zygote {why}"))
+        children = list(self._children.values())
         self._children.clear()
         if self._was_ready and not self._closing:
             log.error("zygote.died", zygote=self._config.name, why=why)
+            for child in children:
+                child.lost.set_result(None)
+            self._burying = asyncio.get_running_loop().create_task(self._bury(children))
             self._on_death(self._config.name)
+            return
+        for child in children:
+            child.has_exited(Exit(None, signal.SIGKILL, f"its zygote {why}"))
 
+    async def _bury(self, children: list[ZygoteChild]) -> None:
+        """Wait until all that a dead zygote leaves is gone, and say so of each child."""
+        try:
+            await self._gone()
+            await asyncio.gather(*(child.wait_process_gone() for child in children))
+        finally:
+            for child in children:
+                child.has_exited(Exit(None, signal.SIGKILL, "its zygote died"))
 
-def _set(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+    async def _gone(self) -> None:
+        """Wait for the end of the process: where a keeper stands there, it ends only after what it keeps."""
+        assert self._process is not None, "launched"
+        fd = os.pidfd_open(self._process.pid)  # not reaped yet: nobody but this object waits for it
+        try:
+            await wait_readable(fd)
+        finally:
+            os.close(fd)
+        self._process.wait()
 
 
 def base_python() -> str:
