@@ -20,7 +20,7 @@ from shared.bus import Bus
 from shared.errors import ServiceError
 from shared.ids import SHARDS
 from shared.limits import DEATHS_MAX
-from soak_parts.workers import Busy, Finder, Workers, children, is_worker_zygote
+from soak_parts.workers import Busy, Finder, Workers, fork_servers
 
 KILL_EVERY_S = 0.5
 STOP_EVERY_S = 8.0
@@ -165,14 +165,9 @@ class Nemesis:
         return row.process is not None and row.process.send(signal.SIGKILL)
 
     async def kill_zygote(self) -> bool:
-        """Kill the fork server of a node's workers, and with it all of them: the node ends, and is started again.
-
-        Not that of the sandboxes: whatever ends a sandbox under its worker ends its task, as `sandbox_lost`.
-        """
-        if self.workers.most_deaths() >= DEATHS_MAX - 1:
-            return False  # the next one would make an innocent task poison
+        """Kill a fork server of a node, of workers or of sandboxes, and with it all that it forked; it is replaced."""
         nodes = node_pids(self.folder)
-        zygotes = [pid for node in nodes for pid in children(node) if is_worker_zygote(pid)]
+        zygotes = [pid for node in nodes for pid in fork_servers(node)]
         process = identify(self.random.choice(zygotes)) if zygotes else None
         if process is None:
             return False

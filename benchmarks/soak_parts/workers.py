@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -76,12 +77,6 @@ class Workers:
                 found.append(Busy(worker, (tenant, beat.session, beat.task), record.deaths))
         return found
 
-    def most_deaths(self) -> int:
-        """Return how often the worker of some task that is not done yet has died so far, at most."""
-        return max(
-            (one.deaths for one in self._records.values() if one.state not in ENDED), default=0
-        )
-
 
 class Finder:
     """Finds the process of a worker: the one below the nodes that holds the connection of that name."""
@@ -131,6 +126,24 @@ def is_worker_zygote(pid: int) -> bool:
     """Return whether a node's child is the fork server of its workers."""
     command = procs.read_command(pid)
     return any("zygote" in word for word in command) and not is_sandbox_zygote(command)
+
+
+def fork_servers(node: int) -> list[int]:
+    """Return a node's fork servers. Where a keeper stands above one, both are of the keeper's session."""
+    found: list[int] = []
+    for first in children(node):
+        if any("zygote" in word for word in procs.read_command(first)):
+            below = [pid for pid in children(first) if is_of_session(pid, first)]
+            found += below or [first]
+    return found
+
+
+def is_of_session(pid: int, leader: int) -> bool:
+    """Return whether a process lives and is of the session that another one leads."""
+    try:
+        return os.getsid(pid) == leader
+    except ProcessLookupError:
+        return False
 
 
 def children(pid: int) -> list[int]:

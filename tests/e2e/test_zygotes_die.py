@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,11 @@ def running() -> set[int]:
     """Return the processes that are an attempt at the task."""
     pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
     return {pid for pid in pids if command_of(pid)[:2] == [b"sleep", MARK.encode()]}
+
+
+def another(before: set[int]) -> int | None:
+    """Return the attempt that was not there before, once it is."""
+    return next(iter(running() - before), None)
 
 
 def parent(pid: int) -> int:
@@ -70,9 +76,9 @@ async def test_a_task_outlives_the_fork_servers_below_it(
     task = await client.start(["sleep", MARK])
     before: set[int] = set()
     for which in ("sandbox", "worker") * TIMES:
-        attempts = await until(lambda before=before: running() - before, within_s=20)
-        before |= attempts
-        os.kill(fork_servers(embedded, attempts.pop())[which], signal.SIGKILL)
+        attempt = await until(partial(another, before), within_s=20)
+        before.add(attempt)
+        os.kill(fork_servers(embedded, attempt)[which], signal.SIGKILL)
 
     result = await task.result(wait_s=60)
 
