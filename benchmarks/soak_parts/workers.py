@@ -17,7 +17,7 @@ from shared import messages, subjects
 from shared.bus import Bus, Message
 from shared.cluster import monitor, open_layout
 from shared.messages import WorkerBeat
-from shared.record import ENDED, Record
+from shared.record import Record
 from shared.testing.history import Place, TaskKey
 
 FRESH_S = 0.6
