@@ -63,7 +63,7 @@ class ClientHalf:
     def _take(self, rest: bytearray, at: int, end: int, out: list[bytes]) -> int | None:
         """Take one command; return where the next one begins, or None: its payload is not here yet."""
         line = bytes(rest[at:end])
-        if _UNFIT.search(line):
+        if _UNFIT.search(line) or not _is_text(line):
             raise InvalidMessage("a character that no command holds")
         verb, _, tail = line.lstrip(b" \t").replace(b"\t", b" ").partition(b" ")
         verb = verb.upper()
@@ -112,6 +112,14 @@ class ClientHalf:
             self.refused += 1
             out.append(b"PUB %b.%b.%b 0\r\n\r\n" % (REFUSED.encode(), name, words[0]))
         return after
+
+
+def _is_text(line: bytes) -> bool:
+    """Return whether a line is UTF-8. The servers take any bytes, but a name of others nobody could read or repeat."""
+    try:
+        return line.isascii() or bool(line.decode())
+    except UnicodeDecodeError:
+        return False
 
 
 def forbidden_header(block: bytes) -> bytes | None:
