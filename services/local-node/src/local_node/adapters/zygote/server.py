@@ -183,7 +183,7 @@ def keep(zygote: int) -> int:
     while True:
         pid, status = os.waitpid(-1, 0)
         if pid == zygote:
-            tree.end_children()
+            tree.end_all_children()
             return os.waitstatus_to_exitcode(status)
 
 

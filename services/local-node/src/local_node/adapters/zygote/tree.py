@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Container
 
 _PASSES_MAX = 200
+_WAIT_S = 0.002
+_WAITS_MAX = 5000
 
 
 def children(pid: int, spared: Container[int] = ()) -> list[int]:
@@ -63,8 +66,25 @@ def kill_tree(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def end_children(spared: Container[int] = ()) -> None:
+def end_all_children() -> None:
     """Kill and reap all children of this process with everything below them, and whoever becomes a child meanwhile.
+
+    It ends when the kernel knows of no child, living or dead. A process that looks dead may have threads that are not,
+    and these hold on to its orphans for a moment: whoever left by then would leave the orphans to nobody.
+    """
+    for _ in range(_WAITS_MAX):
+        for pid in children(os.getpid()):
+            kill_tree(pid)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(_WAIT_S)
+
+
+def end_children(spared: Container[int]) -> None:
+    """Likewise, but for children that stay, and without waiting for those that are dead already.
 
     Args:
         spared: children that stay.
