@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,9 @@ from shared.service import Ready, Stop
 
 log = logs.get(__name__)
 
+OTHER_FILES = 64
+"""Open files beside the two of each client."""
+
 
 async def run(settings: EdgeSettings, stop: Stop) -> None:
     """Be an edge until `stop` is set; then cut its clients, who go to another one.
@@ -24,11 +28,9 @@ async def run(settings: EdgeSettings, stop: Stop) -> None:
         InvalidMessage: the key's file is damaged.
         OSError: it can not listen there.
     """
+    connections_max = allow_files(settings.connections_max)
     relay = Relay(
-        settings.host,
-        settings.server_port,
-        read_key(Path(settings.key_file)),
-        settings.connections_max,
+        settings.host, settings.server_port, read_key(Path(settings.key_file)), connections_max
     )
     ready = Ready(settings.ready_file)
     listening = await asyncio.get_running_loop().create_server(
@@ -42,6 +44,21 @@ async def run(settings: EdgeSettings, stop: Stop) -> None:
         ready.clear()
         listening.close()
         relay.abort()
+
+
+def allow_files(connections_max: int) -> int:
+    """Raise this process' bound of open files as far as so many clients need; return how many it is enough for."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * connections_max + OTHER_FILES
+    unbounded = resource.RLIM_INFINITY
+    if soft != unbounded and soft < wanted:
+        soft = wanted if hard == unbounded else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == unbounded or soft >= wanted:
+        return connections_max
+    fits = max((soft - OTHER_FILES) // 2, 1)
+    log.warning("edge.few_files", open_files_max=soft, connections_max=fits)
+    return fits
 
 
 def read_key(path: Path) -> Key:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -15,8 +16,11 @@ from shared.identity import Key, proxy_signature
 log = logs.get(__name__)
 
 DIAL_S = 1.0
+"""A server that has not said who it is by then hangs: the client had better try another edge."""
 CLOSE_S = 2.0
 """What was said last gets so long to arrive."""
+LOG_EVERY_S = 5.0
+"""Of each thing that clients do, one line in this time: they must not fill the disk."""
 INFO_BYTES_MAX = 32 * 1024
 
 
@@ -37,6 +41,16 @@ class Relay:
         self.connections_max = connections_max
         self.open: set[ClientSide] = set()
         self.dialling: set[asyncio.Task[None]] = set()
+        self._unsaid: Counter[str] = Counter()
+        self._quiet_until: dict[str, float] = {}
+
+    def note(self, event: str, detail: str = "", *, count: int = 1) -> None:
+        """Log what clients did, and how often since it was logged last."""
+        self._unsaid[event] += count
+        now = asyncio.get_running_loop().time()
+        if now >= self._quiet_until.get(event, 0.0):
+            self._quiet_until[event] = now + LOG_EVERY_S
+            log.warning(event, count=self._unsaid.pop(event), detail=detail)
 
     def accept(self) -> ClientSide:
         """Return what takes the next client."""
@@ -97,7 +111,7 @@ class ClientSide(_Side):
         super().connection_made(transport)
         assert self.transport is not None
         if len(self._relay.open) >= self._relay.connections_max:
-            log.warning("client.turned_away", connections=len(self._relay.open))
+            self._relay.note("client.turned_away", f"{len(self._relay.open)} are here")
             self.abort()
             return
         self._relay.open.add(self)
@@ -114,9 +128,11 @@ class ClientSide(_Side):
                 await asyncio.get_running_loop().create_connection(
                     lambda: server, relay.host, relay.port
                 )
+                await server.greeted.wait()
         except OSError as exc:  # a timeout, too
-            log.info("server.not_reached", error=str(exc))
+            relay.note("server.not_reached", str(exc) or f"no word within {DIAL_S} s")
             self.abort()
+            server.abort()
 
     def data_received(self, data: bytes) -> None:
         """Let through what the filter leaves."""
@@ -127,11 +143,11 @@ class ClientSide(_Side):
         try:
             passed = self.half.feed(data)
         except InvalidMessage as exc:
-            log.warning("client.broken", error=str(exc))
+            self._relay.note("client.broken", str(exc))
             self.abort()
             return
         if self.half.refused != refused:
-            log.warning("message.refused", count=self.half.refused - refused)
+            self._relay.note("message.refused", count=self.half.refused - refused)
         if passed:
             self.peer.transport.write(passed)
 
@@ -148,11 +164,17 @@ class _ServerSide(_Side):
         super().__init__()
         self._client, self.peer, self._key = client, client, key
         self._head: bytearray | None = bytearray()
+        self.greeted = asyncio.Event()
+        """Set when the server has said who it is, or never will."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         if self._client.transport is None or self._client.transport.is_closing():
             self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.greeted.set()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         client: Any = self._client.transport
@@ -174,4 +196,5 @@ class _ServerSide(_Side):
         self._client.half = ClientHalf(info.max_payload, proxy_signature(self._key, info.nonce))
         client.write(bytes(self._head))
         self._head = None
+        self.greeted.set()
         client.resume_reading()
