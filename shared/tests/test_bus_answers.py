@@ -141,6 +141,7 @@ def test_refusals_name_their_subject() -> None:
         ("q.2.t.default.batch", "task.t.default.batch", True),
         ("in.0.t.s.k", "session.t.s.k", True),
         ("$js.api.direct.get.0.s.0.done.t.s.k", "result.t.s.k", True),
+        ("$js.api.direct.get.o1.object.1.t.o.4", "chunk.1.t.o.4", True),
         ("q.2.t.default.batch", "task.t.other.batch", False),
         ("q.2.t.default.batch", "x.t.default.batch", False),
     ],
@@ -150,3 +151,14 @@ def test_a_refusal_is_matched_to_the_publish_it_belongs_to(
 ) -> None:
     """Itself, or as a mapping rewrote it."""
     assert concerns(refused, published) is expected
+
+
+def test_a_refused_header_concerns_the_message_that_has_it() -> None:
+    """Another one under the same subject may be stored: it must not be told that it surely is not."""
+    refused = "refused.nats-ttl.task.t.default.batch"
+    published = "task.t.default.Batch"
+    assert concerns(refused, published, {"Nats-TTL": "1s", "Nats-Msg-Id": "a"})
+    assert concerns(refused, published, {"nats-ttl": "1s"})
+    assert not concerns(refused, published, {"Nats-Msg-Id": "a"})
+    assert not concerns(refused, published)
+    assert not concerns(refused, "task.t.other.batch", {"Nats-TTL": "1s"})

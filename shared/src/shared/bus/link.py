@@ -172,7 +172,7 @@ class Link:
         if subject is None:
             return
         for question in list(self._questions.values()):
-            if refusals.concerns(subject, question.subject):
+            if refusals.concerns(subject, question.subject, question.headers):
                 question.fail(
                     Forbidden(f"{self.options.name} may not publish to {question.subject}")
                 )
@@ -227,7 +227,7 @@ class Link:
             Forbidden: the server refused it.
             OutcomeUnknown: no answer, or the connection was lost.
         """
-        question = Question(subject, take)
+        question = Question(subject, take, headers)
         token = self._register(question)
         try:
             self.client.send(subject, data, self._prefix + token, headers)

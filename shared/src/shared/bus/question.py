@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from shared.bus.types import Message
 from shared.errors import OutcomeUnknown, ServiceError, Unavailable
@@ -22,16 +22,23 @@ def says_nobody_listens(answer: Message) -> bool:
 class Question:
     """A request whose answers are awaited: one, or several until `take` says that they are complete."""
 
-    __slots__ = ("future", "missed", "sent_at", "subject", "take")
+    __slots__ = ("future", "headers", "missed", "sent_at", "subject", "take")
 
-    def __init__(self, subject: str, take: Callable[[Message], bool] | None) -> None:
+    def __init__(
+        self,
+        subject: str,
+        take: Callable[[Message], bool] | None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         """Make a question.
 
         Args:
             subject: where it goes.
             take: called with each answer; returns whether it was the last. None: the first answer is the last.
+            headers: those of the request: a refusal can be about one of them.
         """
         self.subject = subject
+        self.headers = headers
         self.take = take
         self.sent_at = time.monotonic()
         self.missed: Message | None = None

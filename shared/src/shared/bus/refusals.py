@@ -7,10 +7,12 @@ form that it checked (after the account's mapping), in lower case by the time we
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from shared.headers import REFUSED
 
 _PUBLISH = re.compile(r'permissions violation for publish(?: with reply of)?(?: to)? "([^"]+)"')
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9-]")
 _SUBSCRIBE = re.compile(r'permissions violation for subscription to "([^"]+)"')
 
 
@@ -26,13 +28,18 @@ def refused_subscription(text: str) -> str | None:
     return found.group(1) if found else None
 
 
-def concerns(refused: str, published: str) -> bool:
+def concerns(refused: str, published: str, headers: Mapping[str, str] | None = None) -> bool:
     """Return whether a refused subject is the one that was published, itself or as a mapping rewrote it.
 
-    The client edge puts a word and the header that it refuses before the subject. Our mappings keep what follows the first word: `task.t.p.batch` becomes `q.2.t.p.batch`.
+    Our mappings keep what follows the first word: `task.t.p.batch` becomes `q.2.t.p.batch`. The client edge puts a word
+    and the header that it refuses before the subject; a message without that header was let through.
     """
     wanted = published.lower()
-    if refused == wanted or (refused.startswith(f"{REFUSED}.") and refused.endswith("." + wanted)):
-        return True
+    word, _, tail = refused.partition(".")
+    if word == REFUSED:
+        header, _, subject = tail.partition(".")
+        sent = {_NOT_IN_NAMES.sub("", name.lower()) for name in headers or ()}
+        return subject == wanted and header in sent
     word, _, tail = wanted.partition(".")
-    return word in {"task", "session", "result"} and refused.endswith("." + tail)
+    mapped = word in {"task", "session", "result", "chunk"} and refused.endswith("." + tail)
+    return mapped or refused == wanted

@@ -1,4 +1,4 @@
-"""The NATS library's client with its faults mended; numbers are its public issues.."""
+"""The NATS library's client with its faults mended; numbers are its public issues."""
 
 from __future__ import annotations
 
