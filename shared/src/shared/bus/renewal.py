@@ -40,8 +40,10 @@ async def keep_renewed(
     """
     while (life := lifetime(credential)) is not None:
         began, ends = life
-        # The servers' clock judges the end; where ours is behind, the length of its life counts.
-        left_s = min(ends - time.time(), ends - began)
+        left_s = ends - time.time()
+        if not 0 < left_s <= ends - began:
+            # The servers' clock judges the end, and ours is wrong: a new one has its whole life ahead.
+            left_s = max(ends - began, RETRY_MIN_S)
         until = asyncio.get_running_loop().time() + left_s
         await asyncio.sleep(left_s * random.uniform(RENEW_FROM, RENEW_TO))
         credential = await _fetch(fetch, until - left_s * (1 - LATE), on_late)
