@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 
 import pytest
 
@@ -23,7 +24,7 @@ async def test_quick_chunks_open_the_window_to_its_bound() -> None:
     opening = Window()
     for _ in range(3 * WINDOW_CHUNKS_MAX):
         await opening.wait_room()
-        await opening.start(chunk())
+        await opening.start(chunk)
 
     assert opening.size == WINDOW_CHUNKS_MAX
 
@@ -32,12 +33,12 @@ async def test_slow_chunks_close_the_window_to_one(monkeypatch: pytest.MonkeyPat
     """On a slow line, pings must not wait behind megabytes; one chunk always goes."""
     closing = Window()
     for _ in range(WINDOW_CHUNKS_MAX):
-        await closing.start(chunk())
+        await closing.start(chunk)
     monkeypatch.setattr(window, "SLOW_S", -1.0)
     sizes = []
     for _ in range(5):
         await closing.wait_room()
-        await closing.start(chunk())
+        await closing.start(chunk)
         sizes.append(closing.size)
 
     assert sizes == [4, 2, 1, 1, 1]
@@ -46,7 +47,7 @@ async def test_slow_chunks_close_the_window_to_one(monkeypatch: pytest.MonkeyPat
 async def test_a_full_window_lets_nobody_in_until_a_chunk_has_come() -> None:
     """Nor after one that was given up."""
     full, came = Window(), asyncio.Event()
-    under_way = [full.start(chunk(came)) for _ in range(full.size)]
+    under_way = [full.start(partial(chunk, came)) for _ in range(full.size)]
     waiting = asyncio.create_task(full.wait_room())
     await asyncio.sleep(0)
     assert not full.has_room
@@ -61,11 +62,14 @@ async def test_a_full_window_lets_nobody_in_until_a_chunk_has_come() -> None:
 
 
 async def test_ending_leaves_nothing_on_the_way() -> None:
-    """Also of what had failed already."""
+    """Nor of what had ended already, or had not begun."""
     opened = Window()
-    tasks = deque([opened.start(chunk(asyncio.Event())), opened.start(chunk())])
+    tasks = deque([opened.start(partial(chunk, asyncio.Event())), opened.start(chunk)])
     await asyncio.sleep(0)
+    tasks.append(opened.start(chunk))
     await end(tasks)
 
     assert not tasks
+    again = deque(opened.start(chunk) for _ in range(opened.size - 1))
     assert opened.has_room
+    await end(again)

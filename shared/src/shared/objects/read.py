@@ -8,6 +8,7 @@ import random
 import time
 from collections import deque
 from collections.abc import AsyncGenerator
+from functools import partial
 
 from shared import subjects
 from shared.bus import Bus
@@ -41,7 +42,8 @@ async def read_object(
     try:
         while asked or number < reference.chunks:
             while number < reference.chunks and len(asked) < window.size:
-                asked.append(window.start(_fetch(bus, tenant, (reference, number), stall_s)))
+                fetch = partial(_fetch, bus, tenant, (reference, number), stall_s)
+                asked.append(window.start(fetch))
                 number += 1
             chunk = await asked[0]
             del asked[0]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 WINDOW_CHUNKS_MAX = 8
 """Chunks on the way at once: 2 MiB, more than which no end ever holds of an object."""
@@ -38,23 +37,27 @@ class Window:
             self._left.clear()
             await self._left.wait()
 
-    async def _run(self, work: Coroutine[Any, Any, bytes]) -> bytes:
+    async def _run(self, carry: Callable[[], Awaitable[bytes]]) -> bytes:
         """Carry one chunk; its time decides how many go at once."""
         began = time.monotonic()
         try:
-            return await work
+            return await carry()
         finally:
             if time.monotonic() - began > SLOW_S:
                 self.size = max(1, self.size // 2)
             else:
                 self.size = min(WINDOW_CHUNKS_MAX, self.size + 1)
-            self._taken -= 1
-            self._left.set()
 
-    def start(self, work: Coroutine[Any, Any, bytes]) -> asyncio.Task[bytes]:
-        """Begin with a chunk."""
+    def _leave(self, _task: asyncio.Task[bytes]) -> None:
+        self._taken -= 1
+        self._left.set()
+
+    def start(self, carry: Callable[[], Awaitable[bytes]]) -> asyncio.Task[bytes]:
+        """Begin with a chunk; it leaves the window also where its task is cancelled before it ran at all."""
         self._taken += 1
-        return asyncio.create_task(self._run(work), name="object-chunk")
+        task = asyncio.create_task(self._run(carry), name="object-chunk")
+        task.add_done_callback(self._leave)
+        return task
 
 
 async def end(tasks: deque[asyncio.Task[bytes]]) -> None:

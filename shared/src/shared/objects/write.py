@@ -7,6 +7,7 @@ import hashlib
 import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 from shared import limits, subjects
 from shared.bus import Bus
@@ -88,7 +89,7 @@ class ObjectWriter:
         await self._window.wait_room()
         while self._sent and self._sent[0].done():
             self._sent.popleft().result()
-        self._sent.append(self._window.start(self._store(self._number, chunk)))
+        self._sent.append(self._window.start(partial(self._store, self._number, chunk)))
         self._number += 1
 
     async def _store(self, number: int, chunk: bytes) -> bytes:
