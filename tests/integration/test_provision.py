@@ -12,6 +12,7 @@ from shared.cluster import Cluster
 from shared.errors import Unavailable
 from shared.identity import roles
 from shared.pools import PoolSpec
+from shared.testing.asking import forbidden
 from shared.testing.plugin import POOLS, Connect, declared, server_of
 from shared.topology import topology
 
@@ -21,11 +22,27 @@ async def test_what_exists_as_declared_has_no_drift(admin_bus: Bus) -> None:
     assert await provision(admin_bus, declared()) == []
 
 
-async def test_a_provisioner_needs_no_other_rights(connect: Connect) -> None:
-    """It manages streams and reaches no message."""
-    bus = await connect(roles.provisioner(), name="provisioner")
-    assert await provision(bus, declared()) == []
+async def test_a_provisioner_makes_changes_and_places_and_nothing_else(
+    private_cluster: Cluster, connect: Connect
+) -> None:
+    """It reads no message, and removes neither one nor a stream."""
+    admin = await connect(cluster=private_cluster)
+    await admin.js_api("STREAM.DELETE.Q0")
+    bus = await connect(roles.provisioner(), name="provisioner", cluster=private_cluster)
+    wider = topology((*POOLS, PoolSpec(name="new")), created_ms=1)
+    assert await provision(bus, wider, update=True, place_leaders=True) == []
     assert bus.refusals == ()
+    await forbidden(
+        bus.read_last("0", "s.>"),
+        bus.js_api("DIRECT.GET.0", {"seq": 1}),
+        bus.js_api("STREAM.PURGE.0", {}),
+        bus.js_api("STREAM.DELETE.0"),
+        bus.js_api("STREAM.MSG.DELETE.0", {"seq": 1}),
+        bus.js_api("STREAM.SNAPSHOT.0", {}),
+        bus.pull("Q0", "default-batch"),
+        bus.js_api("CONSUMER.DELETE.Q0.default-batch"),
+        bus.publish_acked("q.0.t.default.batch", b"{}", message_id="new00001"),
+    )
 
 
 async def test_every_shard_leads_on_a_server_of_its_own(admin_bus: Bus) -> None:

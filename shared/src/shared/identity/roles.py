@@ -62,9 +62,14 @@ def admin() -> Permissions:
 
 
 def provisioner() -> Permissions:
-    """Streams and consumers, no message."""
+    """Makes and changes streams and consumers, and moves their leaders; reads and removes nothing."""
+    acts = ("INFO", "CREATE", "UPDATE", "LEADER.STEPDOWN")
     return Permissions(
-        ("$JS.API.INFO", "$JS.API.STREAM.>", "$JS.API.CONSUMER.>"), (_inbox("provisioner"),)
+        (
+            *(f"$JS.API.STREAM.{act}.*" for act in acts),
+            *(f"$JS.API.CONSUMER.{act}.>" for act in ("INFO", "CREATE", "LEADER.STEPDOWN")),
+        ),
+        (_inbox("provisioner"),),
     )
 
 
@@ -142,8 +147,11 @@ def pool_manager(name: str) -> Permissions:
                 "$JS.API.STREAM.MSG.GET",
                 (*_STATES, *_INBOXES, *_QUEUES, *_SLOTS, subjects.DEAD_LETTER_STREAM),
             ),
-            "$JS.API.DIRECT.GET.>",
-            "$JS.API.INFO",
+            # Scans; not of output.
+            *_each(
+                "$JS.API.DIRECT.GET",
+                (*_STATES, *_OBJECTS, *_SLOTS, subjects.DEAD_LETTER_STREAM),
+            ),
             "$JS.API.STREAM.INFO.*",
             "$JS.API.STREAM.LEADER.STEPDOWN.*",
             "$JS.API.CONSUMER.INFO.*.*",
@@ -153,7 +161,7 @@ def pool_manager(name: str) -> Permissions:
             *_each("$JS.API.STREAM.PURGE", _STATES + _INBOXES + _OBJECTS),
             *_each(
                 "$JS.API.STREAM.MSG.DELETE",
-                (*_STATES, *_INBOXES, *_QUEUES, *_SLOTS, subjects.DEAD_LETTER_STREAM),
+                (*_INBOXES, *_QUEUES, *_SLOTS, subjects.DEAD_LETTER_STREAM),
             ),
         ),
         (

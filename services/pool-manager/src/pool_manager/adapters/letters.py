@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from shared import logs, subjects
 from shared.bus import Bus, Stored
-from shared.errors import InvalidMessage, NotFound, Unavailable
+from shared.errors import InvalidMessage, NotFound
 from shared.letters import DeadLetter, seal, unseal
 from shared.views import LetterRow
 
@@ -32,18 +32,13 @@ class StreamLetters:
     async def bury(self, letter: DeadLetter, body: bytes) -> int:
         """Keep a letter and return its number; again for the same task, it is kept once."""
         sealed = seal(letter, body)
-        try:
-            ack = await self._bus.publish_acked(
-                subjects.dead_letter(letter.tenant, letter.pool),
-                sealed.body,
-                message_id=sealed.message_id,
-                headers=sealed.headers,
-                deadline_s=BURY_S,
-            )
-        except (
-            NotFound
-        ) as exc:  # so looks a stream that elects its leader; this one is always there
-            raise Unavailable(str(exc)) from exc
+        ack = await self._bus.publish_acked(
+            subjects.dead_letter(letter.tenant, letter.pool),
+            sealed.body,
+            message_id=sealed.message_id,
+            headers=sealed.headers,
+            deadline_s=BURY_S,
+        )
         return ack.seq
 
     async def page(self, tenant: str, before: int | None, limit: int) -> list[LetterRow]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from shared import messages, subjects
 from shared.bus import Bus, Stored, Write
-from shared.errors import NotFound, Unavailable
 from shared.ids import home
 from shared.letters import DeadLetter, seal
 from shared.messages import TaskResult
@@ -112,18 +111,13 @@ class SessionStore:
     async def bury(self, letter: DeadLetter, body: bytes) -> None:
         """Keep a message that cannot become a task as a dead letter; again for the same task, it is kept once."""
         sealed = seal(letter, body)
-        try:
-            await self._bus.publish_acked(
-                subjects.dead_letter(letter.tenant, letter.pool),
-                sealed.body,
-                message_id=sealed.message_id,
-                headers=sealed.headers,
-                deadline_s=BURY_S,
-            )
-        except (
-            NotFound
-        ) as exc:  # so looks a stream that elects its leader; this one is always there
-            raise Unavailable(str(exc)) from exc
+        await self._bus.publish_acked(
+            subjects.dead_letter(letter.tenant, letter.pool),
+            sealed.body,
+            message_id=sealed.message_id,
+            headers=sealed.headers,
+            deadline_s=BURY_S,
+        )
 
     async def _last(self, session: str, subject: str) -> Stored | None:
         return await self._bus.read_last(
