@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from shared import logs
 from shared.errors import ServiceError, StaleEpoch
 from shared.messages import WorkerBeat
-from shared.record import is_mine
+from shared.record import Hold, is_mine
 from worker_agent.ports import Contact, Held, Sandbox, Truth
 from worker_agent.settings import WorkerSettings
 
@@ -70,6 +70,8 @@ class Fence:
         self._freeze_after_s = settings.fence_s - settings.fence_margin_s
         self._give_up_s = settings.give_up_s
         self._frozen_at: float | None = None
+        self._checked: tuple[Hold, float] | None = None
+        """What was held at the last look, and when that was."""
 
     @property
     def frozen(self) -> bool:
@@ -82,7 +84,7 @@ class Fence:
         Raises:
             StaleEpoch: another owner has the session, or contact stayed away too long.
         """
-        away_s = self._contact.age_s()
+        away_s = max(self._contact.age_s(), self._stood_still_s(held.hold))
         if self._frozen_at is None:
             if away_s <= self._freeze_after_s:
                 return
@@ -103,3 +105,13 @@ class Fence:
         self._frozen_at = None
         log.warning("session.thawed", session_id=record.session, epoch=record.epoch)
         await self._sandbox.thaw()
+
+    def _stood_still_s(self, hold: Hold) -> float:
+        """Return the seconds since the last look at the same hold.
+
+        A loop that stood still may hear from the servers before it comes to look: that contact is fresh and says
+        nothing of the time between, in which others may have taken the session.
+        """
+        now = time.monotonic()
+        last, self._checked = self._checked, (hold, now)
+        return now - last[1] if last is not None and last[0] == hold else 0.0
