@@ -152,16 +152,20 @@ class ContainerServer(ServerProcess):
 
     def cut(self) -> None:
         """Take it off its network."""
-        if self._box is not None:
+        if self._box is not None and self._is_on_network():
             self.network._unwrap_network.disconnect(self._box.get_wrapped_container())
 
     def heal(self) -> None:
         """Put it back, under the same address."""
-        if self._box is not None:
+        if self._box is not None and not self._is_on_network():
             box = self._box.get_wrapped_container()
-            box.reload()
-            if self.network.name not in box.attrs["NetworkSettings"]["Networks"]:
-                self.network._unwrap_network.connect(box, ipv4_address=self.host)
+            self.network._unwrap_network.connect(box, ipv4_address=self.host)
+
+    def _is_on_network(self) -> bool:
+        assert self._box is not None
+        box = self._box.get_wrapped_container()
+        box.reload()
+        return self.network.name in box.attrs["NetworkSettings"]["Networks"]
 
     def remove(self) -> None:
         """Remove the container and what it stored."""
