@@ -173,6 +173,23 @@ async def test_each_of_several_plans_counts_every_coming_by(
     assert await placed.write("s", 0) == 4
 
 
+async def test_of_two_plans_for_the_same_call_the_second_strikes_at_the_next(
+    plans: PlanFolder, tmp_path: Path
+) -> None:
+    """Neither is lost by the other: each strikes, once."""
+    placed = claimer(tmp_path, Store())
+    for name in ("one", "two"):
+        plans.place(Plan(name=name, step="worker.claim.write", kind="answer_lost"))
+
+    for _ in range(2):
+        with pytest.raises(OutcomeUnknown):
+            await placed.write("s", 0)
+
+    assert plans.fired("one") is not None
+    assert plans.fired("two") is not None
+    assert await placed.write("s", 0) == 3
+
+
 @pytest.mark.parametrize(("kind", "done"), [("crash_before", ""), ("crash_after", "done")])
 def test_a_crash_is_a_kill(plans: PlanFolder, tmp_path: Path, kind: str, done: str) -> None:
     """Of the real process, before or after the deed; nothing cleans up behind it."""

@@ -19,7 +19,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     step: str
     kind: Kind
     nth: int = 1
-    """At which coming by, counted over all processes."""
+    """At which coming by, counted over all processes; at the next one if another plan strikes there."""
     about: tuple[str, ...] = ()
     """The call must be about one of these: sessions, pools; empty: any call."""
 
@@ -86,11 +86,9 @@ class PlanFolder:
     def hit(self, steps: frozenset[str], words: frozenset[str]) -> Plan | None:
         """Come by these steps with a call about these words; return the fault that is to happen now, once."""
         fitting = [plan for plan in self._current() if plan.step in steps and plan.fits(words)]
-        due = [plan for plan in fitting if self._count(plan.name) == plan.nth]  # all of them count
-        if not due:
-            return None
-        self._mark(due[0].name)
-        return due[0]
+        due = [plan for plan in fitting if self._count(plan.name) >= plan.nth]  # all of them count
+        # One at a time: what another one was in the way of strikes at the next coming by.
+        return next((plan for plan in due if self._mark(plan.name)), None)
 
     def _current(self) -> list[Plan]:
         found: dict[str, Plan] = {}
@@ -119,7 +117,17 @@ class PlanFolder:
         finally:
             os.close(descriptor)
 
-    def _mark(self, name: str) -> None:
-        hidden = self._marks / f".{name}.fired"
+    def _mark(self, name: str) -> bool:
+        """Mark that a fault happens now; False: it has happened, here or in another process."""
+        mark = self._marks / f"{name}.fired"
+        if mark.exists():
+            return False
+        hidden = self._marks / f".{name}.{os.getpid()}"
         hidden.write_bytes(msgspec.json.encode(Mark(os.getpid(), time.time())))
-        hidden.rename(self._marks / f"{name}.fired")
+        try:
+            mark.hardlink_to(hidden)
+        except FileExistsError:
+            return False
+        finally:
+            hidden.unlink()
+        return True
