@@ -15,6 +15,7 @@ from shared.bus.renewal import follow_file
 from shared.cluster import Cluster
 from shared.identity import roles
 from shared.testing.names import unique
+from shared.testing.plugin import Connect
 from shared.testing.wait import until
 
 
@@ -77,6 +78,36 @@ async def test_what_is_under_way_survives_a_renewal(provisioned_cluster: Cluster
     await until(lambda: heard == list(range(50)))
     await bus.close()
     await other.close()
+
+
+async def test_a_renewal_while_a_group_is_left_brings_no_interest_back(
+    provisioned_cluster: Cluster, connect: Connect
+) -> None:
+    """Else the server would go on to hand this member its share of the group's messages, and nobody would hear them."""
+    signer = provisioned_cluster.identity.signer
+    leaver, stayer = [await connect(name=name) for name in ("leaver", "stayer")]
+    subject, heard = unique("bell"), asyncio.Queue[bytes]()
+    busy, free = asyncio.Event(), asyncio.Event()
+
+    async def work(_message: Message) -> None:
+        busy.set()
+        await free.wait()
+
+    leaving = await leaver.subscribe(subject, work, queue="idle")
+    await leaver.publish(subject, b"the last one")
+    await busy.wait()
+    drained = asyncio.create_task(leaving.drain(deadline_s=10))
+    await leaver.probe(timeout_s=5)
+    await leaver.use_credential(signer.mint("leaver", roles.admin(), expires_s=60))
+    free.set()
+    await drained
+    await stayer.subscribe(subject, lambda message: heard.put_nowait(message.data), queue="idle")
+
+    for number in range(32):
+        await leaver.publish(subject, str(number).encode())
+
+    async with asyncio.timeout(5):
+        assert [int(await heard.get()) for _ in range(32)] == list(range(32))
 
 
 async def test_a_refused_renewal_is_mended_by_the_next(provisioned_cluster: Cluster) -> None:

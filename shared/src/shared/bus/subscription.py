@@ -80,6 +80,8 @@ class Subscription:
         inner, self._inner = self._inner, None
         if inner is None:
             return
+        # A renewal or reconnect in the meantime tells the server anew what we hear: this no more.
+        self._link.client._subs.pop(inner._id, None)
         try:
             async with asyncio.timeout(deadline_s):
                 if self._link.client.usable:
