@@ -153,6 +153,13 @@ def result_without_its_record(session: ScriptedSession) -> History:
     return session.history()
 
 
+def result_beside_another_session_s_record(session: ScriptedSession) -> History:
+    """The batch has the result of one session and the record of another, under the same epoch."""
+    other = ScriptedSession("session-9", seq=session.seq + 1)
+    session.put(replace(session.result(task_of(session, 1)), epoch=other.record.epoch))
+    return session.history(versions=(*session.versions, *other.versions))
+
+
 @pytest.mark.parametrize(
     ("kind", "breaks"),
     [
@@ -175,6 +182,7 @@ def result_without_its_record(session: ScriptedSession) -> History:
         ("stale", ended_and_alive_again),
         ("stale", result_of_a_revoked_epoch),
         ("stale", result_without_its_record),
+        ("stale", result_beside_another_session_s_record),
     ],
 )
 def test_a_violation_is_found_under_its_name(
@@ -186,3 +194,10 @@ def test_a_violation_is_found_under_its_name(
     assert verdict.counts()[kind], verdict.explain()
     assert any(one.kind == kind and "session-1" in one.subject for one in verdict.findings)
     assert not verdict.ok
+
+
+def test_a_record_of_another_session_in_the_batch_is_told_by_its_name() -> None:
+    """The epoch alone would not show it: here it is the same."""
+    verdict = judge(result_beside_another_session_s_record(busy()))
+
+    assert [one.what for one in verdict.findings if one.what.endswith("of session-9")]

@@ -40,6 +40,7 @@ name = "narrow"
 stock = 1
 pods_max = 1
 batch_first_every = 5
+idle_release_s = 1
 """
 
 Finished = subprocess.CompletedProcess[str]
