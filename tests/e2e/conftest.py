@@ -26,6 +26,7 @@ from shared.identity import load_identity, roles
 from shared.messages import NodeBeat, PodGone
 from shared.record import Record
 from shared.testing.look import Look, until
+from shared.testing.pods import PodCount
 
 PROGRAM = Path(sys.executable).parent / "agent-sandbox"
 POOLS = """\
@@ -152,10 +153,7 @@ class Rough:
         self.folder = folder
         self.admin = admin
         self.look = Look(admin, "default")
-        self.pods: set[str] = set()
-        """Every pod that was ever there."""
-        self.there: dict[str, frozenset[str]] = {}
-        """Node -> its pods now."""
+        self.pods = PodCount()
 
     async def watch(self) -> None:
         """Note every pod that nodes name, at its life or its end."""
@@ -164,16 +162,10 @@ class Rough:
 
     def _on_node(self, message: Message) -> None:
         beat = messages.decode(message.data, NodeBeat)
-        self.there[beat.node] = frozenset(beat.pods)
-        self.pods |= self.there[beat.node]
+        self.pods.alive(beat.node, beat.pods)
 
     def _on_gone(self, message: Message) -> None:
-        self.pods.add(messages.decode(message.data, PodGone).pod)
-
-    @property
-    def living(self) -> int:
-        """How many pods there are now."""
-        return sum(len(pods) for pods in self.there.values())
+        self.pods.gone(messages.decode(message.data, PodGone).pod)
 
     def client(self, **options: float) -> Client:
         """Return a client, not yet connected."""

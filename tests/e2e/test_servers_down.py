@@ -52,9 +52,9 @@ async def test_sessions_freeze_thaw_and_go_on_when_all_servers_were_down(start_r
                 await session.python("kept = 41")
             running = [await session.start_python(COUNTING) for session in sessions[:2]]
             await until(lambda: all(task.has_started for task in running))
-            await until(lambda: cluster.living == STOCK + 3)
+            await until(lambda: cluster.pods.living == STOCK + 3)
             await cluster.look.in_state(sessions[0].id, "running")
-            before = cluster.pods.copy()
+            before = cluster.pods.seen.copy()
             async with cluster.without_servers("n1", "n2", "n3"):
                 down_at = time.monotonic()
                 waiting = asyncio.create_task(patient.run(["echo", "late"]))
@@ -78,7 +78,7 @@ async def test_sessions_freeze_thaw_and_go_on_when_all_servers_were_down(start_r
     assert all(result.ok for result in new)
     used = {result.raw.worker for result in (late, *new)}
     assert len(used & before) >= STOCK - 1, "warm pods were replaced"
-    assert len(cluster.pods - before) <= len(new) + 2
+    assert len(cluster.pods.seen - before) <= len(new) + 2
     assert {(record.epoch, record.losses) for record in await cluster.records()} == {(1, 0)}
 
 
