@@ -151,8 +151,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_large_files_of_a_task_go_by_reference_by_themselves(client: Client) -> None:
     """Whoever calls need not know; what was made for the task is dropped when its result is there."""
     content = random.Random(1).randbytes(MIB)
-    carried = await client.objects.carry({"files": {"small": "small", "large": content}})
-    task = await client.start(shell="cat small; sha256sum large", **carried)
+    async with client.objects.carried({"files": {"small": "small", "large": content}}) as carried:
+        task = await client.start(shell="cat small; sha256sum large", **carried)
     result = (await task.result()).check()
     reference = carried["files"]["large"].object
 

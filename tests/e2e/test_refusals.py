@@ -11,7 +11,7 @@ from typing import Any
 import nats
 import pytest
 
-from agent_sandbox import Client, LimitExceeded
+from agent_sandbox import Client, InvalidMessage, LimitExceeded, NotFound
 from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.running import RunningTask
 from shared import limits, subjects
@@ -102,3 +102,35 @@ async def test_a_body_over_the_limit_of_a_bare_client_is_refused_for_certain(
     assert json.loads(accepted.data)["seq"] > 0
     result = await until(lambda: client.read_result(task), within_s=15)
     assert result.status == "ok"
+
+
+async def object_bytes(truth: Bus) -> int:
+    """Return how much the object store holds."""
+    infos = [await truth.js_api(f"STREAM.INFO.O{shard}") for shard in range(SHARDS)]
+    return sum(info["state"]["bytes"] for info in infos)
+
+
+async def test_what_a_refused_task_would_have_read_does_not_stay_in_the_object_store(
+    client: Client, truth: Bus
+) -> None:
+    """Else a tenant who tries again and again pushes its own older objects out."""
+    files = {"a": bytes(300_000), "b": bytes(400_000)}
+    before = await object_bytes(truth)
+
+    with pytest.raises(NotFound):
+        await client.start(["true"], files=files, pool="nowhere")
+    with pytest.raises(InvalidMessage):
+        await client.start(["true"], shell="two things at once", files=files)
+    with pytest.raises(InvalidMessage):
+        await client.create_session(files=files, task_id="no id")
+    async with await client.create_session() as session:
+        with pytest.raises(InvalidMessage):
+            await session.start(["true"], files=files, klass="no class")
+        with pytest.raises(InvalidMessage):
+            await session.start_python("1", files=files, timeout_s=-1)
+        with pytest.raises(InvalidMessage):
+            await session.write("/no/such/../path", bytes(300_000), task_id="no id")
+        with pytest.raises(InvalidMessage):
+            await session.upload(bytes(300_000), "a", task_id="no id")
+
+    assert await object_bytes(truth) == before

@@ -157,8 +157,8 @@ class Client:
             Rejected: no such pool, lane full; it was not accepted.
             OutcomeUnknown: no answer; it may have been accepted.
         """
-        carried = await self.objects.carry(options)
-        return await self.publish(program_task(argv, carried), carried)
+        async with self.objects.carried(options) as carried:
+            return await self.publish(program_task(argv, carried), carried)
 
     async def publish(self, task: Task, options: Mapping[str, Any]) -> RunningTask:
         """Publish the first task of a new session, of any kind.
@@ -198,8 +198,8 @@ class Client:
             Rejected: no such pool, lane full; it was not accepted.
             OutcomeUnknown: it may have been created.
         """
-        carried = await self.objects.carry(options)
-        running = await self.publish(Open(keep=True, **common_fields(carried)), carried)
+        async with self.objects.carried(options) as carried:
+            running = await self.publish(Open(keep=True, **common_fields(carried)), carried)
         result = await finish(running, cancel_with_caller=False)
         return Session(self, result.check().session_id, opened=result)
 

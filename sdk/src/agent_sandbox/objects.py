@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -113,20 +113,40 @@ class Objects:
         """Remove objects for good; what could not be removed now goes by its age."""
         await drop_objects(self._bus, self._tenant, ids)
 
-    async def carry(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a task's options with what its message would not hold put into the object store.
+    @asynccontextmanager
+    async def given_back(self, made: Sequence[str]) -> AsyncIterator[None]:
+        """Remove objects again where the task for which they were made is surely not accepted: an error inside.
 
-        The smallest files stay in the message. Under `made` are the ids of the objects, for whoever drops them.
+        Args:
+            made: their ids; what is added while inside counts.
+        """
+        try:
+            yield
+        except ServiceError as exc:
+            if exc.definite:
+                await self.drop(*made)
+            raise
+
+    @asynccontextmanager
+    async def carried(self, options: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        """Yield a task's options with what its message would not hold put into the object store; publish it inside.
+
+        The smallest files stay in the message. Under `made` are the ids of the objects, for whoever drops them when the
+        task has its result; if it is surely not accepted, they are dropped here.
 
         Raises:
             ServiceError: as `put`.
         """
+        made: list[str] = []
+        async with self.given_back(made):
+            yield await self._carry(options, made)
+
+    async def _carry(self, options: Mapping[str, Any], made: list[str]) -> dict[str, Any]:
         files: Mapping[str, Content] = options.get("files") or {}
         sizes = {path: await asyncio.to_thread(_inline_size, files[path]) for path in files}
         if sum(sizes.values()) <= INLINE_BYTES_MAX:
             return dict(options)
         carried: dict[str, Content] = dict(files)
-        made: list[str] = []
         room = INLINE_BYTES_MAX
         for path in sorted(files, key=lambda path: sizes[path]):
             content = files[path]

@@ -88,12 +88,12 @@ class Session:
             InvalidMessage: the task breaks a limit (named); it was not published.
             OutcomeUnknown: no answer; it may have been accepted.
         """
-        carried = await self._client.objects.carry(options)
-        if isinstance(argv, str):
-            task = program_task(None, {**carried, "shell": argv})
-        else:
-            task = program_task(argv, carried)
-        return await self._publish(task, carried)
+        async with self._client.objects.carried(options) as carried:
+            if isinstance(argv, str):
+                task = program_task(None, {**carried, "shell": argv})
+            else:
+                task = program_task(argv, carried)
+            return await self._publish(task, carried)
 
     async def python(
         self, code: str, *, cancel_with_caller: bool = False, **options: Unpack[TaskOptions]
@@ -114,8 +114,8 @@ class Session:
             InvalidMessage: the task breaks a limit (named); it was not published.
             OutcomeUnknown: no answer; it may have been accepted.
         """
-        carried = await self._client.objects.carry(options)
-        return await self._publish(program_task(None, {**carried, "code": code}), carried)
+        async with self._client.objects.carried(options) as carried:
+            return await self._publish(program_task(None, {**carried, "code": code}), carried)
 
     # --- files -----------------------------------------------------------------------------------------------------
 
@@ -127,8 +127,9 @@ class Session:
             InvalidMessage: it can't be read; it was not published.
             LimitExceeded: too large for an object, or the object store is full.
         """
-        carried = await self._client.objects.carry({**options, "files": {path: content}})
-        return await self._do(WriteFile(**common_fields(carried)), carried)
+        async with self._client.objects.carried({**options, "files": {path: content}}) as carried:
+            running = await self._publish(WriteFile(**common_fields(carried)), carried)
+        return (await finish(running, cancel_with_caller=False)).check()
 
     async def upload(
         self,
@@ -155,7 +156,8 @@ class Session:
         reference = await self._client.objects.put(source, on_progress=halves.first)
         file = InputFile(path=path, object=reference, mode=await asyncio.to_thread(mode_of, source))
         asked = {**options, "files": {path: file}, "made": (reference.id,)}
-        running = await self._publish(WriteFile(**common_fields(asked)), asked)
+        async with self._client.objects.given_back((reference.id,)):
+            running = await self._publish(WriteFile(**common_fields(asked)), asked)
         result = (await halves.attend(running)).check()
         halves.second(reference.size_bytes, reference.size_bytes)
         return result
