@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
@@ -25,6 +26,45 @@ async def test_no_server_is_said_within_the_deadline() -> None:
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1:1\b"):
         await Bus.connect(BusOptions(servers=("nats://127.0.0.1:1",), name="lost"), deadline_s=0.5)
     assert time.monotonic() - began < 3.0
+
+
+async def test_a_connection_that_breaks_at_once_is_made_again(
+    provisioned_cluster: Cluster,
+) -> None:
+    """The server takes the connection and is gone before it answers anything: that is no reason to give up."""
+    real = urlsplit(provisioned_cluster.urls[0])
+    connections: list[asyncio.Task[None]] = []
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first = not connections
+        connections.append(asyncio.current_task())  # type: ignore[arg-type]  # there is one in a handler
+        there, here = await asyncio.open_connection(real.hostname, real.port)
+
+        async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+            while data := await source.read(65536):
+                if first and b"SUB " in data:
+                    break
+                target.write(data)
+            target.close()
+
+        try:
+            await asyncio.gather(copy(reader, here), copy(there, writer))
+        finally:
+            writer.close()
+
+    async with await asyncio.start_server(relay, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        credential = provisioned_cluster.identity.signer.mint("admin", roles.admin())
+        options = BusOptions(
+            servers=(f"nats://127.0.0.1:{port}",), name="admin", credential=credential
+        )
+        bus = await Bus.connect(options, deadline_s=10)
+        assert await bus.js_api("INFO")
+        await bus.close()
+        for connection in connections:
+            connection.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
+    assert len(connections) > 1
 
 
 async def test_a_strange_credential_is_refused_at_once(provisioned_cluster: Cluster) -> None:

@@ -29,9 +29,8 @@ SEND_BUFFER_HIGH_BYTES = 512 * 1024
 """Above it a publisher waits until the socket has taken what is queued."""
 SEND_WAIT_S = 2.0
 REFUSALS_KEPT = 64
-CLOSE_S = 1.0
+CLOSE_S = SHOWN_S = OPEN_PING_S = 1.0
 RENEW_S = 5.0
-SHOWN_S = 1.0
 LATE_S = 10.0
 """How long a delivery that nobody waits for any more is still expected, to be given back."""
 
@@ -74,8 +73,9 @@ class Link:
             async with asyncio.timeout(deadline_s):
                 await self._connect(with_credential=credential is not None)
                 await self.client.add_sink(f"{self._prefix}*", "", self._on_answer)
-                # Its answer says that the inbox works: a refusal would have come first.
-                heard = await self.client.ping(deadline_s)
+                # Its answer says that the inbox works; one that is lost with its connection never comes.
+                while not (heard := await self.client.ping(OPEN_PING_S)):  # noqa: ASYNC110 - it asks each time
+                    await asyncio.sleep(0.05)
         except TimeoutError:
             pass
         except BaseException:
