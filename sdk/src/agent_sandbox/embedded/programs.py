@@ -15,6 +15,7 @@ import msgspec
 from agent_sandbox import places
 from agent_sandbox.embedded.child import Service
 from agent_sandbox.embedded.folder import MARK_VARIABLE, ClusterFile, Folder
+from shared import subjects
 from shared.cluster.ports import ServerPorts
 from shared.errors import InvalidMessage, NotFound
 from shared.identity import (
@@ -104,11 +105,8 @@ def _is_due(path: Path) -> bool:
 
 
 def status_role() -> Permissions:
-    """What `status` may do: ask, and hear the nodes."""
-    return Permissions(
-        ("$JS.API.INFO", "$JS.API.STREAM.INFO.*", f"ask.{places.TENANT}.>"),
-        ("_INBOX_status.>", "hbn.>"),
-    )
+    """What `status` may do: ask how pools and nodes are."""
+    return Permissions((subjects.ask(places.TENANT, "pools"),), ("_INBOX_status.>",))
 
 
 def pools_digest(pools: tuple[PoolSpec, ...]) -> str:
