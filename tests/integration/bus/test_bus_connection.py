@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -50,7 +51,10 @@ async def test_a_connection_that_breaks_at_once_is_made_again(
         try:
             await asyncio.gather(copy(reader, here), copy(there, writer))
         finally:
-            writer.close()
+            for end in (here, writer):
+                end.close()
+                with suppress(OSError):
+                    await end.wait_closed()
 
     async with await asyncio.start_server(relay, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
@@ -61,9 +65,8 @@ async def test_a_connection_that_breaks_at_once_is_made_again(
         bus = await Bus.connect(options, deadline_s=10)
         assert await bus.js_api("INFO")
         await bus.close()
-        for connection in connections:
-            connection.cancel()
-        await asyncio.gather(*connections, return_exceptions=True)
+        async with asyncio.timeout(5):
+            await asyncio.gather(*connections, return_exceptions=True)
     assert len(connections) > 1
 
 
