@@ -37,6 +37,7 @@ def error(code: int, err_code: int, description: str = "") -> ServiceError:
         (503, 10077, "no space left on device", Unavailable),
         (400, 10054, "message size exceeds maximum allowed", LimitExceeded),
         (503, 10008, "JetStream system temporarily unavailable", Unavailable),
+        (400, 10005, "no suitable peers for placement, peer offline", Unavailable),
         (429, 10210, "atomic publish too many inflight", Unavailable),
         (400, 10176, "atomic publish batch is incomplete", Unavailable),
         (409, 10158, "duplicate message id is in process", OutcomeUnknown),

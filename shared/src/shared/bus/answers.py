@@ -26,8 +26,9 @@ NO_MESSAGE = 10037
 _DELETE_FAILED = 10057
 _NOT_THERE = frozenset({10014, 10037, 10059})
 _OVER_LIMIT = frozenset({10002, 10026, 10027, 10028, 10047, 10054, 10199})
-# No leader now; an atomic batch of which a message was lost or came late; too many open batches.
-_BUSY = frozenset({10008, 10009, 10176, 10210, 10211})
+# Too few servers for a new stream now; no leader now; an atomic batch of which a message was lost or came late; too many
+# open batches.
+_BUSY = frozenset({10005, 10008, 10009, 10176, 10210, 10211})
 _IN_PROCESS = 10158
 _ACK = "$JS.ACK."
 
