@@ -1,0 +1,62 @@
+"""Each benchmark as a person runs it, as short as it can be: it comes to its end, with the figures that it promises."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+RUNS = {
+    "bus": "--seconds 2 --coroutines 8",
+    "faults": "--only worker.claim.ack --lanes 2",
+    "idle": "--workers 4 --seconds 3 --settle 1",
+    "priority": "--workers 4 --task-ms 20 --batch 20 --interactive 5 --seconds 2",
+    "queue-failover": "--kills 1 --hangs 1 --seconds 8 --hang-seconds 3 --rate 5 --sessions 3 --stock 8",
+    "sweep": "--sessions 40 --seconds 3",
+    "tti": "--only start --only warm --seconds 5 --rate 3 --stock 6",
+}
+FIGURES = {
+    "bus": "publish_ratio latency_ratio publish_ratio_traced",
+    "faults": "wrong not_fired",
+    "idle": "cpu_cores_4 nats_cores_4",
+    "priority": "interactive_p99_over_task_ms batch_share recovery_first",
+    "queue-failover": "puback_gap_s_kill puback_gap_s_hang start_gap_s_kill start_gap_s_hang bound_late_s errors",
+    "sweep": "sweep_cores sweep_cores_empty first_read_s",
+    "tti": "start_alone_p50_ms warm_p50_ms warm_p99_ms warm_share",
+}
+ELSEWHERE = {"objects": "tests/e2e/test_objects.py", "soak": "tests/benchmarks/test_soak.py"}
+SPEEDS = ("idle", "tti")
+"""Of these a missed target is no failure."""
+MUST_HOLD = {"faults": ("wrong", "not_fired"), "queue-failover": ("errors",)}
+"""What holds however slow the machine is and however short the run."""
+
+
+def test_every_benchmark_is_run_by_a_test() -> None:
+    """A program that nothing runs is broken one day."""
+    assert {path.stem for path in FOLDER.glob("[a-z]*.py")} == {*RUNS, *ELSEWHERE}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("name", RUNS)
+def test_a_short_run_ends_with_its_figures(name: str) -> None:
+    """How good they are says nothing in so short a time on a machine that does other things; the exit code fits them."""
+    done = subprocess.run(
+        [sys.executable, FOLDER / f"{name}.py", *RUNS[name].split()],
+        capture_output=True,
+        text=True,
+        timeout=230,
+        check=False,
+    )
+
+    assert done.stdout, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert set(FIGURES[name].split()) <= set(found["figures"])
+    assert {
+        figure: found["figures"][figure] for figure in MUST_HOLD.get(name, ())
+    } == dict.fromkeys(MUST_HOLD.get(name, ()), 0), done.stdout
+    assert done.returncode == (0 if found["ok"] or name in SPEEDS else 1), done.stdout
