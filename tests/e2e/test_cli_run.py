@@ -127,3 +127,12 @@ def test_an_unknown_task_is_not_found(cli: Cli) -> None:
 
     assert done.returncode == 125
     assert done.stderr.startswith("agent-sandbox: not_found: no result and no session of task")
+
+
+def test_a_cancel_of_what_nobody_knows_says_what_is_missing(cli: Cli) -> None:
+    """It may wait in a lane, where only its pool leads to it."""
+    done = cli("task", "cancel", "no-such-task-0001")
+
+    assert (done.returncode, done.stdout) == (125, "unknown\n")
+    assert "--pool" in done.stderr
+    assert "--session" in done.stderr

@@ -264,6 +264,7 @@ class Client:
 
         Raises:
             OutcomeUnknown: nobody answered in time.
+            Forbidden: another tenant's.
         """
         order = Order(
             tenant=self.options.tenant,

@@ -9,10 +9,15 @@ from pathlib import Path
 import click
 
 from agent_sandbox.cli.options import json_option, open_client, state_option
-from agent_sandbox.cli.output import print_json
+from agent_sandbox.cli.output import note, print_json
 from agent_sandbox.results import EXIT_SYSTEM, Result, describe
 from shared.errors import NotFound
 from shared.views import SessionAnswer, ShowAsk
+
+UNKNOWN = (
+    "there is no record of it: if it still waits in a lane or is not published yet, name its pool (--pool); "
+    "if it is a later task of a session, name that (--session)"
+)
 
 session_option = click.option(
     "--session",
@@ -78,6 +83,10 @@ def cancel(
         else:
             detail = f" ({answer.status})" if answer.status else ""
             click.echo(f"{answer.outcome}{detail}")
+            if answer.error is not None:
+                note(answer.error.message)
+            elif answer.outcome == "unknown" and pool is None:
+                note(UNKNOWN)
         return 0 if answer.outcome in ("cancelled", "finished") else EXIT_SYSTEM
 
     sys.exit(asyncio.run(work()))
