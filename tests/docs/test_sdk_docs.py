@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from agent_sandbox.cli.root import root
+from shared.identity import roles
 from shared.pools import PodLimits, PoolSpec, parse_pools
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -48,6 +49,20 @@ def test_every_field_of_a_pool_is_documented_with_its_default() -> None:
     for name, value in msgspec.to_builtins(PodLimits()).items():
         assert f"`{name}` {value}" in text
     assert [pool.name for pool in parse_pools(example)] == ["default", "small"]
+
+
+def test_the_page_on_security_names_all_that_a_client_may() -> None:
+    """By the first word of each subject; answers to its own requests left out."""
+    text = (DOCS / "security.md").read_text()
+    (row,) = (line for line in text.splitlines() if line.startswith("| client (tenant) |"))
+    rights = roles.publisher("t")
+    words = {
+        subject.partition(".")[0] for subject in (*(rights.publish or ()), *(rights.hear or ()))
+    }
+
+    assert {word for word in words if not word.startswith("_INBOX")} == set(
+        re.findall(r"`(\w+)`", row)
+    )
 
 
 def test_the_client_s_example_is_valid_python() -> None:
