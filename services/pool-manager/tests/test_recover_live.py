@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
 import pytest
 
+from shared.cluster import Cluster
+from shared.identity import roles
 from shared.testing.look import Look, until
 from shared.testing.names import unique
+from shared.testing.peers import BEAT_S
 
 
 @pytest.fixture
@@ -117,3 +121,27 @@ async def test_a_lost_token_is_sent_again(node: Any, look: Look, session: str) -
         await look.bus.js_api(f"STREAM.PURGE.Q{shard}", {})
 
     assert await until(lambda: look.tokens(session), within_s=5.0)
+
+
+async def test_a_client_that_calls_itself_as_a_worker_does_is_not_taken_for_it(
+    start: Any, node: Any, look: Look, connect: Any, provisioned_cluster: Cluster
+) -> None:
+    """Its disconnect says nothing of the worker, which is given up for its own silence, later."""
+    fence_s = 1.2
+    await start("pm-1", fence_s=fence_s)
+    session = unique("session")
+    worker = (await node.warm(2))[0]
+    await worker.create(session)
+    client = await connect(
+        roles.publisher("acme"),
+        name=worker.spec.pod,
+        signer=provisioned_cluster.identity.client_signer,
+    )
+    await asyncio.sleep(fence_s)  # from here on silence is believed
+
+    worker.silent = True
+    await asyncio.sleep(2 * BEAT_S)
+    await client.close()
+
+    record = await look.in_state(session, "queued")
+    assert record.interruptions[-1].cause == "heartbeats_missed"

@@ -69,6 +69,7 @@ class Manager:
             disconnect_s=settings.disconnect_s,
         )
         self._bus = bus
+        self._account = signer.account
         started_ms = int(time.time() * 1000)
         self.world = World(settings.name, pools, bounds, time.monotonic(), started_ms)
         clock = ServerClock()
@@ -173,9 +174,12 @@ class Manager:
                 task.cancel()
 
     async def hear_servers(self, bus: Bus) -> None:
-        """Hear connects and disconnects, on a connection to the servers' own account."""
-        await bus.subscribe("$SYS.ACCOUNT.*.CONNECT", self._ears.connected)
-        await bus.subscribe("$SYS.ACCOUNT.*.DISCONNECT", self._ears.disconnected)
+        """Hear workers' connects and disconnects, on a connection to the servers' own account.
+
+        Whoever connects gives himself a name: clients, whose account is another, could give themselves a worker's.
+        """
+        await bus.subscribe(f"$SYS.ACCOUNT.{self._account}.CONNECT", self._ears.connected)
+        await bus.subscribe(f"$SYS.ACCOUNT.{self._account}.DISCONNECT", self._ears.disconnected)
 
     async def _hear(self) -> None:
         ears = self._ears
