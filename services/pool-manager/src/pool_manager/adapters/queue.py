@@ -17,6 +17,8 @@ from shared.record import Record
 ATTEMPT_S = 0.5
 SHARD_S = 1.0
 """How long one shard may take to store a token, before the next one is asked."""
+COUNT_S = 1.0
+"""How long a shard may take to say what it holds: who waits for it rings for the others meanwhile no more."""
 DOWN_S = 2.0
 """A shard that did not is left alone for so long."""
 
@@ -56,7 +58,9 @@ class StreamQueue:
     async def counts(self, shard: int) -> dict[tuple[str, str], int]:
         """Return how many messages each (pool, class) has in this shard, those in workers' hands included."""
         info = await self._bus.js_api(
-            f"STREAM.INFO.{subjects.queue_stream(shard)}", {"subjects_filter": ">"}
+            f"STREAM.INFO.{subjects.queue_stream(shard)}",
+            {"subjects_filter": ">"},
+            timeout_s=COUNT_S,
         )
         note_time(self._clock, info)
         counts: dict[tuple[str, str], int] = {}
@@ -68,7 +72,8 @@ class StreamQueue:
     async def undelivered(self, shard: int, pool: str, klass: str) -> int:
         """Return how many messages of a lane nobody has been handed yet."""
         stream, consumer = subjects.queue_stream(shard), subjects.consumer(pool, klass)
-        return int((await self._bus.js_api(f"CONSUMER.INFO.{stream}.{consumer}"))["num_pending"])
+        path = f"CONSUMER.INFO.{stream}.{consumer}"
+        return int((await self._bus.js_api(path, timeout_s=COUNT_S))["num_pending"])
 
     async def next_message(
         self, shard: int, pool: str, klass: str, after_seq: int

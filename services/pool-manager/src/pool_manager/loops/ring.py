@@ -75,12 +75,16 @@ class Ringer:
     async def _counts(self) -> dict[int, dict[tuple[str, str], int]]:
         """Return what waits, by shard and (pool, class); a shard that does not answer is left out."""
         counts = {}
-        for shard in range(SHARDS):
+
+        async def count(shard: int) -> None:
             try:
                 counts[shard] = await self._queue.counts(shard)
             except ServiceError as exc:
                 log.debug("ring.failed", shard=shard, code=exc.code, error=str(exc))
-        return counts
+
+        # At once: one that hangs keeps the others waiting once, not each in its turn.
+        await asyncio.gather(*(count(shard) for shard in range(SHARDS)))
+        return dict(sorted(counts.items()))
 
     async def _look(self, *, rings: bool, soon: bool) -> None:
         """See what waits; every pool-manager knows it, one of them rings."""
