@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared import messages, subjects
+from shared import headers, messages, subjects
 from shared.bus import Bus
 from shared.messages import CancelAnswer, CancelAsk
 from shared.testing.look import Look
@@ -94,6 +94,29 @@ async def test_an_inbox_task_is_cancelled_while_its_session_runs_another(
     assert answer.outcome == "cancelled"
     assert (await look.in_state(session, "running")).epoch == 1
     assert await look.result(session) is None
+
+
+async def test_a_cancelled_replay_says_of_what(node: Any, look: Look, session: str) -> None:
+    """As the result of any other end does, also when it was accepted."""
+    worker = (await node.warm(2))[0]
+    await worker.create(session)
+    ack = await look.bus.publish_acked(
+        subjects.inbox("acme", session, "task-0002"),
+        b"{}",
+        message_id=f"{session}:task-0002",
+        headers={headers.REPLAY_OF: "task-0001"},
+    )
+
+    assert (await cancel(look.bus, session, "task-0002")).outcome == "cancelled"
+
+    result = await look.result(session, "task-0002")
+    assert result is not None
+    assert result.replay_of == "task-0001"
+    stored = await look.bus.read_next(
+        ack.stream, subjects.inbox("acme", session), after_seq=ack.seq - 1
+    )
+    assert stored is not None
+    assert result.timing.accepted_ms == stored.time_ms
 
 
 async def test_a_finished_task_is_not_cancelled(node: Any, look: Look, session: str) -> None:

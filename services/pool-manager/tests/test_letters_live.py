@@ -62,21 +62,41 @@ async def test_one_of_an_id_that_can_be_none_is_refused(
     await is_empty(look, session)
 
 
-async def test_one_of_an_id_too_long_for_a_result_still_has_its_dead_letter(
-    start: Any, look: Look
+@pytest.mark.parametrize("wrong", ["*", "\ufffd", "n" * (TOKEN_LENGTH_MAX + 1)])
+@pytest.mark.parametrize("is_session", [True, False])
+async def test_what_no_name_finds_again_has_its_dead_letter_and_touches_nothing_else(
+    start: Any, node: Any, look: Look, wrong: str, is_session: bool
 ) -> None:
-    """Above the bound no result can be named after it."""
-    await start("pm-1", **FAST)
-    session, task = "s" * (TOKEN_LENGTH_MAX + 1), unique("task-of-a-long-name")
+    """A wildcard as a session's name found the records and inboxes of all others of its tenant."""
+    await start("pm-1", **FAST, unknown_after_s=60.0)
+    beside = next(name for _ in range(99) if home(name := unique("session")) == home(wrong))
+    worker = (await node.warm(2))[0]
+    await worker.create(beside)
+    await look.send(beside, "task-0001", body=TASK)
+    unknown = next(name for _ in range(99) if home(name := unique("session")) == home(wrong))
+    await look.send(unknown, "task-0001", body=TASK)
+    session, task = (wrong, unique("task")) if is_session else (beside, wrong)
     await look.send(session, task, body=TASK)
+    shown = (session[:TOKEN_SHOWN_LENGTH], task[:TOKEN_SHOWN_LENGTH])
 
-    await is_empty(look, session)
+    async def is_buried() -> bool:
+        page = await ask(look.bus, "dead_letters", LettersAsk(), LettersAnswer)
+        return shown in {(row.letter.session, row.letter.task) for row in page.letters}
 
-    page = await ask(look.bus, "dead_letters", LettersAsk(), LettersAnswer)
-    assert [row.letter.session for row in page.letters if row.letter.task == task] == [
-        session[:TOKEN_SHOWN_LENGTH]
-    ]
-    assert await look.result(session, task) is None
+    async def left() -> list[str]:
+        info = await look.bus.js_api(
+            f"STREAM.INFO.I{home(session)}", {"subjects_filter": "in.*.acme.>"}
+        )
+        return sorted(subject.split(".", 3)[3] for subject in info["state"].get("subjects") or {})
+
+    async def is_alone() -> bool:
+        return await left() == sorted([f"{beside}.task-0001", f"{unknown}.task-0001"])
+
+    await until(is_buried)
+    await until(is_alone)
+    for each in (beside, unknown):
+        assert await look.result(each, "task-0001") is None
+    assert (await look.in_state(beside, "running")).epoch == 1
 
 
 class TestPoison:

@@ -106,17 +106,18 @@ async def test_workers_are_told_who_is_full_and_who_is_not_any_more(
     await until(lambda: not heard[-1].full)
 
 
+@pytest.mark.parametrize("session", [None, "session-of-nobody"])
 async def test_cancels_ahead_of_their_publish_are_bounded(
-    start: Any, look: Look, monkeypatch: pytest.MonkeyPatch
+    start: Any, look: Look, monkeypatch: pytest.MonkeyPatch, session: str | None
 ) -> None:
-    """Each leaves a record for two days."""
+    """Each leaves a record, or a result, for two days: of a session's first task, and of a later one."""
     monkeypatch.setattr(cancel_loop.limits, "CANCELS_AHEAD_MAX", 2)
     await start("pm-1")
 
     async def cancel() -> CancelAnswer:
         task = unique("session")
         reply = await look.bus.request(
-            subjects.cancel("acme", task, task),
+            subjects.cancel("acme", session or task, task),
             messages.encode(CancelAsk(pool="default")),
             timeout_s=5.0,
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from shared import messages, subjects
 from shared.ids import home
-from shared.messages import TaskResult
+from shared.messages import CancelAsk, TaskResult
 from shared.testing.look import Look, until
 from shared.testing.names import unique
 
@@ -60,6 +61,25 @@ class TestDeadlines:
         assert (await look.in_state(session, "running")).epoch == 1
         await worker.finish(inbox_seq=first)  # late as it is, what finished has finished
         assert (await ended(look, session, "task-0001")).status == "ok"
+
+    async def test_behind_one_that_was_cancelled(self, start: Any, node: Any, look: Look) -> None:
+        """Its owner passed that one and runs the next: what finished has finished."""
+        await start("pm-1", **FAST)
+        session = unique("session")
+        worker = (await node.warm(2))[0]
+        await worker.create(session)
+        await worker.finish()
+        await look.send(session, "task-0001", body=body(1.0))
+        second = await look.send(session, "task-0002", body=body(1.0))
+        await look.send(session, "task-0003", body=body(1.0))
+        subject = subjects.cancel("acme", session, "task-0001")
+        await look.bus.request(subject, messages.encode(CancelAsk()), timeout_s=5.0)
+        worker.task = "task-0002"
+
+        assert (await ended(look, session, "task-0003")).status == "expired"
+        assert await look.result(session, "task-0002") is None, "its owner has it in hand"
+        await worker.finish(inbox_seq=second)
+        assert (await ended(look, session, "task-0002")).status == "ok"
 
     async def test_of_a_session_whose_pool_has_no_worker(
         self, start: Any, node: Any, look: Look

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from shared import subjects
+from shared.failpoints import Plan, PlanFolder
 from shared.ids import home
 from shared.testing.look import Look, until
 from shared.testing.names import unique
@@ -35,6 +36,32 @@ async def test_an_idle_session_is_woken_by_its_inbox(node: Any, look: Look, sess
     record = await look.in_state(session, "queued", within_s=2.0)
     assert record.lane == "interactive"
     assert len(await until(lambda: look.tokens(session))) == 1
+
+
+async def test_a_wake_up_that_can_not_be_written_is_not_forgotten(
+    start: Any, node: Any, look: Look, tmp_path: Path
+) -> None:
+    """The session's home gives no answer for a while, as in an election: it is woken as soon as that is over.
+
+    The next survey of the inboxes is a minute away.
+    """
+    plans = PlanFolder(tmp_path / "faults")
+    plans.make()
+    session = unique("session")
+    step = "pool_manager.wake.write"
+    for nth in range(1, 6):  # more than one round of tries
+        plans.place(Plan(name=f"{nth}", step=step, kind="request_lost", nth=nth, about=(session,)))
+    await start("pm-1", survey_s=60.0, failpoints=str(tmp_path / "faults"))
+    worker = (await node.warm(2))[0]
+    await worker.create(session)
+    await worker.finish()
+    await worker.release()
+    await look.in_state(session, "idle")
+
+    await look.send(session, "task-0001")
+
+    await look.in_state(session, "queued", within_s=20.0)
+    assert plans.fired("5") is not None
 
 
 async def test_an_idle_session_whose_work_turns_urgent_rises(

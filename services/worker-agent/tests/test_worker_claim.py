@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from shared import transitions
 from shared.errors import Conflict, LimitExceeded, OutcomeUnknown, ServiceError
@@ -142,6 +143,35 @@ async def test_a_full_tenant_gets_no_new_session() -> None:
     assert (result.status, result.reason) == ("rejected", "limit")
     assert result.error is not None
     assert "TENANT_SESSIONS_MAX" in result.error.message
+
+
+class RefusingTruth(EndingTruth):
+    """Refuses the end for another write that is under way."""
+
+    def __init__(self, *, has_result: bool) -> None:
+        """Hold no record."""
+        super().__init__()
+        self._has_result = has_result
+
+    async def commit(self, record: Record, expected_seq: int, result: TaskResult) -> int:
+        """Refuse."""
+        raise Conflict("another write is under way")
+
+    async def result_exists(self, _record: Record, _task: str) -> bool:
+        """Whether the task was ended elsewhere."""
+        return self._has_result
+
+
+@pytest.mark.parametrize(("has_result", "settled"), [(False, "give_back"), (True, "ack")])
+async def test_a_refused_end_drops_the_message_only_where_something_holds_it(
+    has_result: bool, settled: str
+) -> None:
+    """The write that it lost against may be lost itself."""
+    truth: Any = RefusingTruth(has_result=has_result)
+    delivery: Any = FakeDelivery(None)
+
+    assert await Claimer(truth, PLACE, full=("t",)).claim(delivery) is None
+    assert delivery.settled == settled
 
 
 def test_what_was_said_of_full_tenants_ends_by_itself() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 from holding import SESSION, FakeSandbox, FakeTruth, body, entry, hold, owned
 
 from shared.errors import LimitExceeded, OutcomeUnknown
+from shared.ids import TOKEN_LENGTH_MAX
 from shared.messages import TaskResult
 from shared.record import Record
 from shared.service import Stop
@@ -75,6 +77,20 @@ class TestCommit:
         assert sandbox.ran == [SESSION]
         assert truth.record.state == "idle"
         assert truth.record.tasks_done == 1
+
+    @pytest.mark.parametrize("name", ["*", "\ufffd", "t" * (TOKEN_LENGTH_MAX + 1)])
+    async def test_a_task_that_no_name_finds_again_is_buried_and_passed(self, name: str) -> None:
+        """No result can be stored or read under it; the next task runs, and the position covers both."""
+        truth, sandbox = FakeTruth(), FakeSandbox()
+        held = owned(truth, body(keep=True))
+        truth.inbox = [msgspec.structs.replace(entry(5), task=name), entry(6)]
+        await hold(truth, sandbox, held, Stop())
+
+        assert sandbox.ran == [SESSION, "task-0006"]
+        assert list(truth.results) == [SESSION, "task-0006"]
+        assert [(one.task, one.reason) for one in truth.letters] == [(name, "invalid")]
+        assert "subject" in truth.letters[0].error.message
+        assert truth.record.position == 6
 
     async def test_a_class_that_there_is_not_is_refused_by_name(self) -> None:
         """A definite end for one task, and the next one runs."""

@@ -19,8 +19,8 @@ SHARDS = 3
 ID_LENGTH_MAX = 64
 """Characters of a task or session id. A UUID has 36, a ULID 26. Above: the task is `rejected` (`invalid`)."""
 TOKEN_LENGTH_MAX = 512
-"""Characters of a subject's token that should be an id and is none, up to which its task still gets a result. Above: there
-is only the dead letter."""
+"""Characters of a subject's token that should be an id and is none, up to which its task still gets a result. Above, and
+of `*` and what is no text: there is only the dead letter."""
 NAME_LENGTH_MAX = 32
 """Characters of a tenant's, pool's or node's name. Above: the publish is refused."""
 
@@ -38,6 +38,15 @@ def home(session: str) -> int:
     for byte in session.encode():
         value = ((value ^ byte) * 16777619) & 0xFFFFFFFF
     return value % SHARDS
+
+
+def can_be_found(text: str) -> bool:
+    """Return whether something is found again by a subject's token that should be an id.
+
+    Not by one that is too long for a subject of ours, by a wildcard, or by bytes that are no text: servers take all of
+    these from publishers.
+    """
+    return len(text) <= TOKEN_LENGTH_MAX and text != "*" and "\ufffd" not in text
 
 
 def parse_task_id(text: str) -> TaskId:

@@ -9,6 +9,7 @@ import msgspec
 
 from shared import task, transitions
 from shared.errors import Conflict, ServiceError, Unavailable
+from shared.letters import DeadLetter
 from shared.messages import TaskResult
 from shared.record import Origin, Record
 from shared.service import Stop
@@ -35,6 +36,7 @@ class FakeTruth:
         self.results: dict[str, TaskResult] = {}
         self.inbox: list[Entry] = []
         self.faults: list[ServiceError | None] = []
+        self.letters: list[DeadLetter] = []
         self.unread = 0
         """So many reads get no answer."""
 
@@ -81,11 +83,13 @@ class FakeTruth:
         """Return what follows."""
         return next((entry for entry in self.inbox if entry.seq > after_seq), None)
 
-    async def bury(self, *_: Any) -> int:
-        """Forget it."""
-        return 0
+    async def bury(self, letter: DeadLetter, _body: bytes) -> None:
+        """Keep it."""
+        self.letters.append(letter)
 
-    server_ahead_ms = bury  # the clocks agree
+    async def server_ahead_ms(self, _record: Record) -> int:
+        """The clocks agree."""
+        return 0
 
 
 class FakeSandbox:

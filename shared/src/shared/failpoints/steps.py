@@ -177,6 +177,7 @@ STEPS: tuple[Step, ...] = (
     Step("pool_manager.ring.next_message", "read", "sweep", "find what waits for a pod", story="deaf"),
     Step("pool_manager.cancel.read", "read", "cancel", "read the session of a task to cancel"),
     Step("pool_manager.cancel.result", "read", "cancel", "read the task's result"),
+    Step("pool_manager.cancel.entry", "read", "cancel", "find how an inbox task came"),
     Step("pool_manager.cancel.cancel", "write", "cancel", "ask the owner", wait_s=4.0),
     Step("pool_manager.cancel.end", "write", "cancel", "end a session that nobody runs", wait_s=0.5),
     Step("pool_manager.cancel.put_result", "write", "cancel", "end a task that nobody runs", wait_s=0.5),
@@ -207,10 +208,31 @@ NOT_PLACED: dict[str, str] = {
     "worker.adapters.abandon": "large outputs: what is not abandoned stays until its time",
     "worker.renew.renew": "asked again, for a fifth of the credential's life",
     "worker.run_task.server_ahead_ms": "without an answer its own clock holds",
+    "worker.bury.bury": "the place is that of who calls it: see run_task.bury; hold_session does it alike for names that are none",
+    "worker.claim.result_exists": "after a conflict at an end that nobody else wrote: the message is given back",
+    **{
+        f"pool_manager.entries.{method}": "the place is that of who calls it: wake, quota or overdue"
+        for method in ("put_result", "remove_entry", "result")
+    },
+    "pool_manager.wake.result": "after a conflict only: without an answer the inbox stays as it is",
+    "pool_manager.expire.read": "after a conflict only: without an answer the message stays where it is",
+    "pool_manager.expire.result": "after a conflict only: without an answer the message stays where it is",
     "worker.claim.bury": "headers that are wrong: the write is like run_task.bury",
     **{
         f"pool_manager.overdue.{method}": "a deadline that passed where no worker looks: looked at again each second"
-        for method in ("end", "next_entry", "payload", "put_result", "read", "remove_entry", "bury")
+        for method in (
+            *(
+                "bury",
+                "end",
+                "next_entry",
+                "next_of_tenant",
+                "payload",
+                "put_result",
+                "read",
+                "remove_entry",
+            ),
+            "result",
+        )
     },
     "pool_manager.recover.bury": "the third death in a task: judged again until it is done",
     "pool_manager.recover.remove": "a letter of a worker that lived after all: at worst it stays",
@@ -221,7 +243,7 @@ NOT_PLACED: dict[str, str] = {
     "pool_manager.renew.answer": "a worker that got no answer asks again, for a fifth of its credential's life",
     **{
         f"pool_manager.quota.{method}": "a tenant beyond its bounds: looked at again at each survey"
-        for method in ("full", "next_entry", "put_result", "read", "remove_entry")
+        for method in ("full", "next_entry", "put_result", "read", "remove_entry", "result")
     },
     "pool_manager.shards.answers": "asked again three times a second; nothing hangs on one answer",
     "pool_manager.shards.say_down": "said again three times a second",

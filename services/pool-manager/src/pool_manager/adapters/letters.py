@@ -23,7 +23,7 @@ STREAM = subjects.DEAD_LETTER_STREAM
 
 
 class StreamLetters:
-    """Implements `ports.Letters`."""
+    """Implements `ports.letters.Letters`."""
 
     def __init__(self, bus: Bus) -> None:
         """Use the service's connection."""

@@ -81,29 +81,27 @@ class StreamTruth:
 
     async def next_entry(self, tenant: str, session: str, after_seq: int) -> Entry | None:
         """Return the session's inbox entry that follows stream sequence `after_seq`."""
+        wanted = subjects.inbox(tenant, session)
+        return await self._next_entry(home(session), wanted, after_seq)
+
+    async def next_of_tenant(self, shard: int, tenant: str, after_seq: int) -> Entry | None:
+        """Return the inbox entry of any of a tenant's sessions that follows stream sequence `after_seq`."""
+        return await self._next_entry(shard, f"in.{shard}.{tenant}.*.*", after_seq)
+
+    async def _next_entry(self, shard: int, wanted: str, after_seq: int) -> Entry | None:
         stored = await self._bus.read_next(
+            subjects.inbox_stream(shard), wanted, after_seq=after_seq, timeout_s=ANSWER_S
+        )
+        return None if stored is None else _entry(stored)
+
+    async def entry(self, tenant: str, session: str, task: str) -> Entry | None:
+        """Return a task's inbox entry."""
+        stored = await self._bus.read_last(
             subjects.inbox_stream(home(session)),
-            subjects.inbox(tenant, session),
-            after_seq=after_seq,
+            subjects.inbox(tenant, session, task),
             timeout_s=ANSWER_S,
         )
-        if stored is None:
-            return None
-        _, _, task = subjects.parse_task(stored.subject)
-        try:
-            klass = subjects.asked_class(stored.headers.get(headers.CLASS))
-        except InvalidMessage:
-            klass = None
-        return Entry(
-            tenant=tenant,
-            session=session,
-            task=task,
-            seq=stored.seq,
-            accepted_ms=stored.time_ms,
-            klass=klass,
-            body=stored.data,
-            replay_of=stored.headers.get(headers.REPLAY_OF, ""),
-        )
+        return None if stored is None else _entry(stored)
 
     async def payload(self, record: Record) -> bytes | None:
         """Return the body of a session's first task."""
@@ -125,12 +123,11 @@ class StreamTruth:
             if not page or len(found) >= info.get("total", 0):
                 return found
 
-    async def remove_entry(self, session: str, seq: int) -> None:
-        """Remove one inbox entry of a session by its stream sequence."""
+    async def remove_entry(self, shard: int, seq: int) -> None:
+        """Remove one inbox entry by its stream sequence."""
         with suppress(NotFound):
             await self._bus.js_api(
-                f"STREAM.MSG.DELETE.{subjects.inbox_stream(home(session))}",
-                {"seq": seq, "no_erase": True},
+                f"STREAM.MSG.DELETE.{subjects.inbox_stream(shard)}", {"seq": seq, "no_erase": True}
             )
 
     async def purge_inbox(self, tenant: str, session: str, position: int) -> None:
@@ -214,6 +211,24 @@ def _subject_of(record: Record) -> str:
 
 def _result_of(result: TaskResult) -> str:
     return subjects.stored_result(result.tenant, result.session, result.task)
+
+
+def _entry(stored: Stored) -> Entry:
+    tenant, session, task = subjects.parse_task(stored.subject)
+    try:
+        klass = subjects.asked_class(stored.headers.get(headers.CLASS))
+    except InvalidMessage:
+        klass = None
+    return Entry(
+        tenant=tenant,
+        session=session,
+        task=task,
+        seq=stored.seq,
+        accepted_ms=stored.time_ms,
+        klass=klass,
+        body=stored.data,
+        replay_of=stored.headers.get(headers.REPLAY_OF, ""),
+    )
 
 
 def _known(stored: Stored) -> Known:

@@ -5,12 +5,17 @@ An entry never changes, so each is read once, however long it waits. What its ow
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from pool_manager.core.backlog import deadline_ms
+from pool_manager.core.ends import Came
 
-TRACKED_MAX = 20_000
+TRACKED_MAX = 40_000
 """Entries of all inboxes, the oldest of each."""
+TENANT_MAX = 10_000
+"""Entries of one tenant: its backlog keeps no other's deadlines from being known."""
 PER_SESSION_MAX = 256
 """Entries of one session that are tracked at a time, the oldest."""
 
@@ -27,6 +32,11 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
     unknown_ms: int | None = None
     """When it is refused, if its session has no record by then."""
     replay_of: str = ""
+
+    @property
+    def came(self) -> Came:
+        """How it came."""
+        return Came(self.accepted_ms, self.replay_of)
 
     @property
     def look_ms(self) -> int:
@@ -50,11 +60,12 @@ class Deadlines:
     def __init__(self) -> None:
         """Start empty."""
         self._inboxes: dict[str, _Inbox] = {}
-        self._count = 0
+        self._counts: Counter[str] = Counter()
+        """Tenant -> its tracked entries."""
 
     def __len__(self) -> int:
         """Return how many entries are tracked."""
-        return self._count
+        return self._counts.total()
 
     def keep(self, keys: set[str], of_shard: set[str]) -> None:
         """Forget the inboxes of a shard that are empty by now.
@@ -83,20 +94,21 @@ class Deadlines:
         """Everything up to `position` has its result; return the sequence after which to read on."""
         inbox = self._inboxes.setdefault(key, _Inbox())
         for seq in [seq for seq in inbox.dues if seq <= position]:
-            self._remove(inbox, seq)
+            self._remove(key, seq)
         return max(inbox.cursor, position)
 
     def has_room(self, key: str) -> bool:
         """Return whether one more entry of a session may be tracked."""
         inbox = self._inboxes.get(key)
         held = len(inbox.dues) if inbox else 0
-        return held < PER_SESSION_MAX and self._count < TRACKED_MAX
+        of_tenant = self._counts[_tenant(key)]
+        return held < PER_SESSION_MAX and of_tenant < TENANT_MAX and len(self) < TRACKED_MAX
 
     def read(self, key: str, due: Due) -> None:
         """An entry was read, or is known better."""
         inbox = self._inboxes.setdefault(key, _Inbox())
         inbox.cursor = max(inbox.cursor, due.seq)
-        self._count += due.seq not in inbox.dues
+        self._counts[_tenant(key)] += due.seq not in inbox.dues
         inbox.dues[due.seq] = due
 
     def overdue(self, now_ms: int) -> dict[str, list[Due]]:
@@ -111,24 +123,36 @@ class Deadlines:
                 found[key] = dues
         return found
 
-    def head(self, key: str) -> int | None:
-        """Return the sequence of a session's oldest tracked entry: the one that its owner has in hand."""
+    def of(self, key: str) -> list[Due]:
+        """Return a session's tracked entries, the oldest first."""
         inbox = self._inboxes.get(key)
-        return min(inbox.dues, default=None) if inbox else None
+        return [inbox.dues[seq] for seq in sorted(inbox.dues)] if inbox else []
 
     def done(self, key: str, seq: int) -> None:
         """An entry has its result."""
         if (inbox := self._inboxes.get(key)) is not None:
-            self._remove(inbox, seq)
+            self._remove(key, seq)
+            inbox.seen = (-1, -1)  # it may be gone: as many entries as before are not the same ones
 
     def forget(self, key: str) -> None:
         """A session's inbox is empty, or will be seen to otherwise."""
         inbox = self._inboxes.pop(key, None)
-        self._count -= len(inbox.dues) if inbox else 0
+        if inbox is not None:
+            self._uncount(key, len(inbox.dues))
 
-    def _remove(self, inbox: _Inbox, seq: int) -> None:
-        if inbox.dues.pop(seq, None) is not None:
-            self._count -= 1
+    def _remove(self, key: str, seq: int) -> None:
+        if self._inboxes[key].dues.pop(seq, None) is not None:
+            self._uncount(key, 1)
+
+    def _uncount(self, key: str, count: int) -> None:
+        tenant = _tenant(key)
+        self._counts[tenant] -= count
+        if not self._counts[tenant]:
+            del self._counts[tenant]
+
+
+def _tenant(key: str) -> str:
+    return key.split(".", 1)[0]
 
 
 def due_of(who: tuple[str, str, str], place: tuple[int, int], body: bytes, replay_of: str) -> Due:

@@ -48,6 +48,18 @@ INVALID = End("rejected", "invalid")
 POISON = End("poison", "deaths")
 
 
+class Came(msgspec.Struct, frozen=True):
+    """How a later task of a session came; of the first one its record says it."""
+
+    accepted_ms: int = 0
+    """The stream's clock: PubAck; 0: not known."""
+    replay_of: str = ""
+    """Of what it is a replay."""
+
+
+NOT_KNOWN = Came()
+
+
 def too_many(session_max: int, tenant_max: int) -> End:
     """Return the end of an inbox entry above a bound."""
     return End(
@@ -58,14 +70,8 @@ def too_many(session_max: int, tenant_max: int) -> End:
     )
 
 
-def result(  # noqa: PLR0913 - what a result says; each is named at the call
-    task: str,
-    record: Record,
-    end: End,
-    *,
-    now_ms: int,
-    accepted_ms: int = 0,
-    replay_of: str = "",
+def result(
+    task: str, record: Record, end: End, *, now_ms: int, came: Came = NOT_KNOWN
 ) -> TaskResult:
     """Return the result of a task of a session that has a record.
 
@@ -74,10 +80,10 @@ def result(  # noqa: PLR0913 - what a result says; each is named at the call
         record: the session's record as it is, or as it will be written with the result.
         end: how the task ends.
         now_ms: wall clock, milliseconds since 1970.
-        accepted_ms: when the task was accepted; 0: not known, or the session's first.
-        replay_of: of what a later task is a replay; the first one's stands in its record.
+        came: how it came, if it is not the session's first.
     """
-    first = task == record.session
+    if task == record.session:
+        came = Came(record.accepted_ms, record.replay_of)
     hit = bool(record.interruptions) and record.death_task in ("", task)
     return TaskResult(
         task=task,
@@ -89,16 +95,24 @@ def result(  # noqa: PLR0913 - what a result says; each is named at the call
         error=_error(end, hit),
         epoch=record.epoch,
         attempt=record.attempt,
-        timing=Timing(accepted_ms=record.accepted_ms if first else accepted_ms, finished_ms=now_ms),
+        timing=Timing(accepted_ms=came.accepted_ms, finished_ms=now_ms),
         interruptions=record.interruptions if hit else (),
-        replay_of=record.replay_of if first else replay_of,
+        replay_of=came.replay_of,
     )
 
 
 def result_without_record(
-    tenant: str, session: str, task: str, end: End, *, now_ms: int
+    who: tuple[str, str, str], end: End, *, now_ms: int, came: Came = NOT_KNOWN
 ) -> TaskResult:
-    """Return the result of a task of a session that has no record."""
+    """Return the result of a task of a session that has no record.
+
+    Args:
+        who: (tenant, session, task).
+        end: how the task ends.
+        now_ms: wall clock, milliseconds since 1970.
+        came: how it came.
+    """
+    tenant, session, task = who
     return TaskResult(
         task=task,
         session=session,
@@ -106,7 +120,8 @@ def result_without_record(
         status=end.status,
         reason=end.reason,
         error=_error(end),
-        timing=Timing(finished_ms=now_ms),
+        timing=Timing(accepted_ms=came.accepted_ms, finished_ms=now_ms),
+        replay_of=came.replay_of,
     )
 
 

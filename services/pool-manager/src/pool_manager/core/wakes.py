@@ -102,6 +102,14 @@ class Wakes:
         if len(self.due) < WAKES_MAX:  # else the survey of the inboxes finds it
             self.due[wake.key] = wake
 
+    def failed(self, wake: Wake, again_at: float) -> None:
+        """A wake-up could not be acted on: it is due again then (monotonic clock)."""
+        if (due := self.due.get(wake.key)) is not None:
+            wake = _joined(due, wake)
+        elif len(self.due) >= WAKES_MAX:
+            return  # the survey of the inboxes finds it
+        self.due[wake.key] = msgspec.structs.replace(wake, since=again_at)
+
     def taken(self, key: str) -> None:
         """A wake-up is being acted on."""
         self.due.pop(key, None)

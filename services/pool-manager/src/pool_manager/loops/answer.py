@@ -14,7 +14,8 @@ from pool_manager.core.table import Row, key_of
 from pool_manager.core.world import World
 from pool_manager.loops.cancel import BUSY
 from pool_manager.loops.hands import Hands
-from pool_manager.ports import Heard, Known, Letters, Replies, Truth
+from pool_manager.ports import Heard, Known, Replies, Truth
+from pool_manager.ports.letters import Letters
 from shared import messages
 from shared.errors import ErrorInfo, NotFound, ServiceError
 from shared.ids import parse_task_id

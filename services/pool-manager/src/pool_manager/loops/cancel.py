@@ -69,13 +69,13 @@ class Canceller:
         if reply:
             await self._replies.answer(reply, messages.encode(answer))
 
-    def _check_ahead(self, ended: Record) -> None:
+    def _check_ahead(self, tenant: str) -> None:
         """Bound what a tenant can have remembered of tasks that were never published.
 
         Raises:
             LimitExceeded: too many of late.
         """
-        if not self._ahead.take(ended.tenant, time.monotonic()):
+        if not self._ahead.take(tenant, time.monotonic()):
             raise LimitExceeded(
                 f"cancels of tasks that are not published: at most {limits.CANCELS_AHEAD_MAX} in "
                 f"{AHEAD_WINDOW_S / 60:.0f} minutes (CANCELS_AHEAD_MAX)"
@@ -83,6 +83,7 @@ class Canceller:
 
     async def _cancel(self, target: Target) -> CancelAnswer:
         not_by: Record | None = None
+        is_counted = False
         end_at = time.monotonic() + WITHIN_S
         while time.monotonic() < end_at:
             known = await self._truth.read(target.tenant, target.session)
@@ -103,12 +104,18 @@ class Canceller:
                         )  # it is about to begin, to commit, or to be given up
                     not_by = record if answer is not None else None
                 case EndSession(ended):
-                    if known is None:
-                        self._check_ahead(ended)
+                    if known is None and not is_counted:
+                        self._check_ahead(target.tenant)
+                        is_counted = True
                     if await self._end_session(ended, known, now_ms):
                         return CancelAnswer(outcome="cancelled", status="cancelled")
                 case EndTask(end):
-                    await self._end_task(target, record, end)
+                    entry = await self._truth.entry(target.tenant, target.session, target.task)
+                    if entry is None and not is_counted:
+                        self._check_ahead(target.tenant)
+                        is_counted = True
+                    came = entry.came if entry else ends.NOT_KNOWN
+                    await self._end_task(target, record, end, came)
         return CancelAnswer(
             outcome="try_again",
             error=Unavailable("the session changes hands all the time: ask again").info(),
@@ -133,15 +140,16 @@ class Canceller:
         log.info("session.cancelled", session_id=ended.session)
         return True
 
-    async def _end_task(self, target: Target, record: Record | None, end: ends.End) -> None:
+    async def _end_task(
+        self, target: Target, record: Record | None, end: ends.End, came: ends.Came
+    ) -> None:
         """Write the task's result; whether it holds shows in the next reading."""
         now_ms = int(time.time() * 1000)
         if record is None:
-            result = ends.result_without_record(
-                target.tenant, target.session, target.task, end, now_ms=now_ms
-            )
+            who = (target.tenant, target.session, target.task)
+            result = ends.result_without_record(who, end, now_ms=now_ms, came=came)
         else:
-            result = ends.result(target.task, record, end, now_ms=now_ms)
+            result = ends.result(target.task, record, end, now_ms=now_ms, came=came)
         try:
             await self._truth.put_result(result)
         except ServiceError as exc:

@@ -47,8 +47,8 @@ class Expirer:
 
     async def run(self) -> None:
         """Look into the lanes every other second, until cancelled."""
-        cleaned_at = time.monotonic()
         old_every_s = min(OLD_EVERY_S, self.kept_s / 10)
+        clean_at = [time.monotonic() + old_every_s] * SHARDS
         while True:
             await asyncio.sleep(EVERY_S)
             now = time.monotonic()
@@ -57,12 +57,10 @@ class Expirer:
                     continue
                 try:
                     await self._look_into(shard)
-                    if now - cleaned_at >= old_every_s:
-                        await self.remove_old(shard)
+                    if now >= clean_at[shard] and not await self.remove_old(shard):
+                        clean_at[shard] = now + old_every_s
                 except ServiceError as exc:
                     log.debug("expire.failed", shard=shard, code=exc.code, error=str(exc))
-            if now - cleaned_at >= old_every_s:
-                cleaned_at = now
 
     def _now_ms(self) -> int:
         return self._clock.at(int(time.time() * 1000))
@@ -111,24 +109,32 @@ class Expirer:
         try:
             seq = await self._truth.end(record, 0, result)
         except Conflict:
-            pass  # a worker was faster
+            # A worker was faster; or its write was under way, and is lost by now: then the message is all that there is.
+            where = (record.tenant, record.session)
+            known = await self._truth.read(*where)
+            if known is None and await self._truth.result(*where, record.session) is None:
+                raise
         else:
             self._world.on_record(record, seq, now=time.monotonic(), stored_ms=now_ms)
             log.info("session.expired", session_id=record.session)
         await self._queue.remove(lane[0], waiting.seq)
 
-    async def remove_old(self, shard: int) -> None:
-        """Remove results and ended records that were kept for their time. A shard's records lie in order of time."""
+    async def remove_old(self, shard: int) -> bool:
+        """Remove results and ended records that were kept for their time; return whether more are left.
+
+        A shard's records lie in order of time.
+        """
         limit_ms = self._now_ms() - int(self.kept_s * 1000)
         await self._truth.purge_results(shard, limit_ms)
         for _ in range(REMOVE_AT_ONCE):
             known = await self._truth.next_record(shard, self._cursors[shard])
             if known is None or known.stored_ms >= limit_ms:
                 self._cursors[shard] = 0
-                return
+                return False
             self._cursors[shard] = known.seq
             if known.record.state in ENDED:
                 await self._truth.remove_record(known.record)
+        return True
 
 
 def _waiting(message: LaneMessage) -> Waiting | None:

@@ -16,6 +16,7 @@ from pool_manager.loops.wake import Waker
 from pool_manager.ports import Heard
 from shared import headers, logs, subjects
 from shared.errors import InvalidMessage
+from shared.ids import can_be_found
 from shared.messages import NodeBeat, PodGone, Slot, WorkerBeat
 from shared.record import ENDED, Record
 
@@ -127,6 +128,8 @@ class Ears:
     def wake(self, message: Heard) -> None:
         """Something entered an inbox."""
         _, tenant, session = message.subject.split(".")
+        if not can_be_found(session):
+            return  # there is none of such a name
         try:
             asked = subjects.asked_class(message.headers.get(headers.CLASS))
         except InvalidMessage:

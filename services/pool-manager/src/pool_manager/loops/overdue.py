@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -18,11 +17,13 @@ from pool_manager.core.clock import ServerClock
 from pool_manager.core.deadlines import Deadlines, Due, due_of
 from pool_manager.core.table import Row, key_of
 from pool_manager.core.world import World
+from pool_manager.loops.entries import end_entry
 from pool_manager.loops.hands import Hands
-from pool_manager.ports import Entry, Known, Letters, Truth
+from pool_manager.ports import Entry, Known, Truth
+from pool_manager.ports.letters import Letters
 from shared import logs
-from shared.errors import Conflict, InvalidMessage, ServiceError
-from shared.ids import TOKEN_LENGTH_MAX, home, parse_task_id
+from shared.errors import ErrorInfo, InvalidMessage, ServiceError
+from shared.ids import can_be_found, home, parse_task_id
 from shared.letters import NO_POOL, DeadLetter
 from shared.record import ENDED, OWNED
 from shared.transitions import end
@@ -110,6 +111,8 @@ class Overdue:
                 self._deadlines.was_read(key, entries, position)
                 return
             after = entry.seq
+            if not can_be_found(entry.task):
+                continue  # see `refuse_unnamed`
             if known is None and (problem := _problem(session)) is not None:
                 await self._refuse_invalid(entry, problem)
             else:
@@ -138,9 +141,10 @@ class Overdue:
             self._deadlines.passed(key, known.record.position)
             if known.record.state in OWNED and known.record.first_done:
                 # Its owner runs this one, or is storing its result: it ends it itself, and what finished has finished.
-                head = self._deadlines.head(key)
+                head = await self._in_hand(key, known)
         for due in dues:
-            if due.seq == head or (known is not None and due.seq <= known.record.position):
+            is_done = known is not None and due.seq <= known.record.position
+            if is_done or (head is not None and due.seq <= head):
                 continue
             if known is not None and due.deadline_ms > self.now_ms():
                 # Its session was not known when it was read; now it may wait as long as it says.
@@ -149,34 +153,51 @@ class Overdue:
             await self._end_entry(due, known)
             self._deadlines.done(key, due.seq)
 
+    async def _in_hand(self, key: str, known: Known) -> int | None:
+        """Return the entry that an owner has in hand: the oldest one without a result. It passes those with one."""
+        record = known.record
+        for due in self._deadlines.of(key):
+            if await self._truth.result(record.tenant, record.session, due.task) is None:
+                return due.seq
+            self._deadlines.done(key, due.seq)
+        return None
+
     async def _end_entry(self, due: Due, known: Known | None) -> None:
         """Write the result, then remove the entry: its session need not be woken for it."""
         now_ms = self.now_ms()
         if known is not None:
-            result = ends.result(
-                due.task,
-                known.record,
-                ends.EXPIRED,
-                now_ms=now_ms,
-                accepted_ms=due.accepted_ms,
-                replay_of=due.replay_of,
-            )
+            result = ends.result(due.task, known.record, ends.EXPIRED, now_ms=now_ms, came=due.came)
         else:
             is_late = due.unknown_ms is not None and due.unknown_ms <= now_ms
             how = ends.UNKNOWN_SESSION if is_late else ends.EXPIRED
             who = (due.tenant, due.session, due.task)
-            result = ends.result_without_record(*who, how, now_ms=now_ms)
-        try:
-            await self._truth.put_result(result)
+            result = ends.result_without_record(who, how, now_ms=now_ms, came=due.came)
+        if await end_entry(self._truth, due.seq, result):
             log.info("task.ended", session_id=due.session, task_id=due.task, status=result.status)
-        except Conflict:
-            pass  # it has a result
-        await self._truth.remove_entry(due.session, due.seq)
+
+    async def refuse_unnamed(self, shard: int, tenant: str) -> None:
+        """Make dead letters of a tenant's entries whose session or task could not be found again by its name."""
+        after = 0
+        while (entry := await self._truth.next_of_tenant(shard, tenant, after)) is not None:
+            after = entry.seq
+            if can_be_found(entry.session) and can_be_found(entry.task):
+                continue
+            wrong = entry.task if can_be_found(entry.session) else entry.session
+            await self._bury(entry, f"I{shard}", _problem(wrong) or "no id")
+            await self._truth.remove_entry(shard, entry.seq)
+            log.info("task.rejected", session_id=entry.session[:80], task_id=entry.task[:80])
 
     async def _refuse_invalid(self, entry: Entry, problem: str) -> None:
         """A session of such an id can never be: a dead letter, a result, and the entry goes."""
         now_ms = self.now_ms()
         who = (entry.tenant, entry.session, entry.task)
+        error = await self._bury(entry, f"I{home(entry.session)}", problem)
+        result = ends.result_without_record(who, ends.INVALID, now_ms=now_ms, came=entry.came)
+        await end_entry(self._truth, entry.seq, msgspec.structs.replace(result, error=error))
+        log.info("task.rejected", session_id=entry.session[:80], task_id=entry.task[:80])
+
+    async def _bury(self, entry: Entry, stream: str, problem: str) -> ErrorInfo:
+        """Keep an entry as a dead letter; return what is wrong with it."""
         error = InvalidMessage(f"subject: {problem}").info()
         letter = DeadLetter(
             tenant=entry.tenant,
@@ -186,17 +207,12 @@ class Overdue:
             status="rejected",
             reason="invalid",
             error=error,
-            origin=f"I{home(entry.session)}/{entry.seq}",
+            origin=f"{stream}/{entry.seq}",
             accepted_ms=entry.accepted_ms,
             replay_of=entry.replay_of,
         )
         await self._letters.bury(letter, entry.body)
-        if max(len(entry.session), len(entry.task)) <= TOKEN_LENGTH_MAX:
-            result = ends.result_without_record(*who, ends.INVALID, now_ms=now_ms)
-            with suppress(Conflict):  # it has a result
-                await self._truth.put_result(msgspec.structs.replace(result, error=error))
-        await self._truth.remove_entry(entry.session, entry.seq)
-        log.info("task.rejected", session_id=entry.session[:80], task_id=entry.task[:80])
+        return error
 
     # --- first tasks whose session wants a worker again --------------------------------------------------------------
 
@@ -230,7 +246,7 @@ class Overdue:
         result = ends.result(ended.session, ended, ends.EXPIRED, now_ms=now_ms)
         try:
             seq = await self._truth.end(ended, row.seq, result)
-        except (Conflict, ServiceError) as exc:
+        except ServiceError as exc:
             log.debug("overdue.lost", session_id=ended.session, code=exc.code)
             return  # claimed meanwhile, or unsure: the next look decides
         self._world.on_record(ended, seq, now=time.monotonic(), stored_ms=now_ms)

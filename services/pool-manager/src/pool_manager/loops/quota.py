@@ -11,10 +11,12 @@ from pool_manager.core import ends
 from pool_manager.core.quota import Quotas, Session, full_tenants, keep_oldest
 from pool_manager.core.table import key_of
 from pool_manager.core.world import World
+from pool_manager.loops.entries import end_entry
 from pool_manager.loops.hands import Hands
 from pool_manager.ports import Mint, Truth, Voice
 from shared import logs
-from shared.errors import Conflict, ServiceError
+from shared.errors import ServiceError
+from shared.ids import can_be_found
 from shared.quota import FULL_EVERY_S, FullTenants, TenantFull
 
 log = logs.get(__name__)
@@ -77,18 +79,13 @@ class QuotaKeeper:
             if entry is None:
                 return
             after = entry.seq
-            if number < stays:
+            if number < stays or not can_be_found(entry.task):
                 continue
-            now_ms = int(time.time() * 1000)
+            now_ms, came = int(time.time() * 1000), entry.came
             if record is None:
-                result = ends.result_without_record(tenant, session, entry.task, end, now_ms=now_ms)
+                who = (tenant, session, entry.task)
+                result = ends.result_without_record(who, end, now_ms=now_ms, came=came)
             else:
-                result = ends.result(
-                    entry.task, record, end, now_ms=now_ms, accepted_ms=entry.accepted_ms
-                )
-            try:
-                await self._truth.put_result(result)
+                result = ends.result(entry.task, record, end, now_ms=now_ms, came=came)
+            if await end_entry(self._truth, entry.seq, result):
                 log.info("task.rejected", session_id=session, task_id=entry.task, reason="limit")
-            except Conflict:
-                pass  # it has a result
-            await self._truth.remove_entry(session, entry.seq)

@@ -12,10 +12,11 @@ from pool_manager.core.table import Row
 from pool_manager.core.tokens import message_id
 from pool_manager.core.world import World
 from pool_manager.loops.hands import Hands, wait_for
-from pool_manager.ports import Known, Letters, Queue, Truth
+from pool_manager.ports import Known, Queue, Truth
+from pool_manager.ports.letters import Letters
 from shared import logs
 from shared.errors import Conflict, OutcomeUnknown, ServiceError, Unavailable
-from shared.ids import home
+from shared.ids import can_be_found, home
 from shared.letters import DeadLetter
 from shared.messages import TaskResult
 from shared.record import OWNED, Death, Record
@@ -172,9 +173,11 @@ class Recoverer:
         while (
             entry := await self._truth.next_entry(record.tenant, record.session, after)
         ) is not None:
+            after = entry.seq
+            if not can_be_found(entry.task):
+                continue  # it gets no result, so it was not run
             if await self._truth.result(record.tenant, record.session, entry.task) is None:
                 return entry.task
-            after = entry.seq
         return None
 
 

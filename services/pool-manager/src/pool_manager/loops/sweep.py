@@ -19,7 +19,7 @@ from pool_manager.loops.wake import Waker
 from pool_manager.ports import Entry, Known, Queue, Truth
 from shared import logs
 from shared.errors import ServiceError
-from shared.ids import SHARDS, home
+from shared.ids import SHARDS, can_be_found, home
 from shared.record import ENDED, Record
 from shared.subjects import CLIENT_CLASSES
 
@@ -68,15 +68,12 @@ class Sweeper:
             await asyncio.sleep(TICK_S)
             now = time.monotonic()
             self._wake_waiting(now)
-            try:
-                await self._sweep_tokens(now)
-                if now >= self._survey_at:
-                    self._survey_at = now + self.every_s
-                    for shard in range(SHARDS):
-                        if self._world.peers.is_first(f"inbox/{shard}", now):
-                            await self._survey(shard, now)
-            except ServiceError as exc:
-                log.debug("sweep.failed", code=exc.code, error=str(exc))
+            await self._sweep_tokens(now)
+            if now >= self._survey_at:
+                self._survey_at = now + self.every_s
+                for shard in range(SHARDS):
+                    if self._world.peers.is_first(f"inbox/{shard}", now):
+                        await self._survey_shard(shard, now)
 
     def survey_soon(self) -> None:
         """Wake-ups may have been missed: look into the inboxes at the next occasion."""
@@ -119,9 +116,21 @@ class Sweeper:
 
     # --- inboxes ---------------------------------------------------------------------------------------------------
 
+    async def _survey_shard(self, shard: int, now: float) -> None:
+        try:
+            await self._survey(shard, now)
+        except ServiceError as exc:  # the other shards do not wait for this one
+            log.debug("sweep.failed", shard=shard, code=exc.code, error=str(exc))
+
     async def _survey(self, shard: int, now: float) -> None:
         """See to every inbox of a shard that no owner reads."""
-        sessions = Counter((t, s) for t, s, _ in await self._truth.inbox_subjects(shard))
+        sessions: Counter[tuple[str, str]] = Counter()
+        for tenant, session, task in await self._truth.inbox_subjects(shard):
+            if can_be_found(session) and can_be_found(task):
+                sessions[tenant, session] += 1
+            else:
+                bury = partial(self._overdue.refuse_unnamed, shard, tenant)
+                self.hands.offer(f"unnamed:{shard}.{tenant}", bury)
         self._quotas.counted(sessions)
         present = {key_of(*session) for session in sessions}
         self._overdue.emptied(shard, present)

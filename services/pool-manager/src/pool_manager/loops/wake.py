@@ -9,11 +9,13 @@ from pool_manager.core import ends
 from pool_manager.core.table import key_of
 from pool_manager.core.wakes import Wake, Wakes, is_needed, lane_of
 from pool_manager.core.world import World
+from pool_manager.loops.entries import put_result
 from pool_manager.loops.hands import Hands, wait_for
 from pool_manager.loops.recover import send_token
 from pool_manager.ports import Known, Queue, Truth
 from shared import logs
 from shared.errors import Conflict, OutcomeUnknown, ServiceError, Unavailable
+from shared.ids import can_be_found
 from shared.record import ENDED, Record
 from shared.transitions import wake
 
@@ -21,6 +23,8 @@ log = logs.get(__name__)
 
 TICK_S = 0.25
 TRIES = 3
+AGAIN_S = 0.5
+"""After so long a session is woken again whose shard elects its leader, say."""
 ENTRIES_MAX = 1000
 """Entries of one ended session that are refused at one go."""
 
@@ -77,23 +81,34 @@ class Waker:
         return self.hands.offer(due.key, lambda: self._see_to(due))
 
     async def _see_to(self, due: Wake) -> None:
+        """Act on a wake-up; where the shard does not take it, again a moment later, for as long as it is needed."""
+        is_done = False
+        try:
+            is_done = await self._try(due)
+        finally:
+            if not is_done:
+                self._wakes.failed(due, time.monotonic() + AGAIN_S)
+
+    async def _try(self, due: Wake) -> bool:
+        """Act on a wake-up; False: it is needed and could not be done."""
         row = self._world.table.get(due.key)
         where = (due.tenant, due.session)
         known = Known(row.record, row.seq) if row else await self._truth.read(*where)
         for _ in range(TRIES):
             if known is None:
-                return  # its first task may still wait in a lane; the sweeper refuses what stays unknown for a day
+                return True  # its first task may still wait in a lane; the sweeper refuses what stays unknown for a day
             if known.record.state in ENDED:
                 await self.refuse_inbox(known.record)
-                return
+                return True
             if not is_needed(due, known.record):
                 self._wakes.keep(due, known.record)
-                return
+                return True
             if await self.wake(known, lane_of(due, known.record)):
-                return
+                return True
             known = await self._truth.read(*where)
             if known is not None:
                 self._apply(known)
+        return False
 
     async def wake(self, known: Known, lane: str) -> bool:
         """Let a session wait for a worker in this lane, with a token; False: somebody else wrote, or it is not known.
@@ -118,19 +133,14 @@ class Waker:
             entry = await self._truth.next_entry(record.tenant, record.session, after)
             if entry is None:
                 break
+            if not can_be_found(entry.task):
+                return  # the survey of the inboxes buries it, and comes here again
+            now_ms = int(time.time() * 1000)
             refused = ends.result(
-                entry.task,
-                record,
-                ends.SESSION_ENDED,
-                now_ms=int(time.time() * 1000),
-                accepted_ms=entry.accepted_ms,
-                replay_of=entry.replay_of,
+                entry.task, record, ends.SESSION_ENDED, now_ms=now_ms, came=entry.came
             )
-            try:
-                await self._truth.put_result(refused)
+            if await put_result(self._truth, refused):
                 log.info("task.rejected", session_id=record.session, task_id=entry.task)
-            except Conflict:
-                pass  # it has a result
             after = entry.seq
         try:
             await self._truth.purge_inbox(record.tenant, record.session, after)

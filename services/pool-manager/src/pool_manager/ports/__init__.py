@@ -12,12 +12,11 @@ from typing import Any, Protocol
 import msgspec
 
 from pool_manager.core.balance import Move, Seat
+from pool_manager.core.ends import Came
 from pool_manager.core.peers import ManagerBeat
-from shared.letters import DeadLetter
 from shared.messages import CancelAnswer, CancelOrder, PodSpec, Slot, TaskResult
 from shared.quota import FullTenants
 from shared.record import Record
-from shared.views import LetterRow
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -40,6 +39,11 @@ class Entry(msgspec.Struct, frozen=True):
     """Class that it asks for; None: the session's own, or none that there is."""
     body: bytes = b""
     replay_of: str = ""
+
+    @property
+    def came(self) -> Came:
+        """How it came."""
+        return Came(self.accepted_ms, self.replay_of)
 
 
 class LaneMessage(msgspec.Struct, frozen=True):
@@ -89,6 +93,10 @@ class Truth(Protocol):
         """Return the session's inbox entry that follows stream sequence `after_seq`."""
         ...
 
+    async def entry(self, tenant: str, session: str, task: str) -> Entry | None:
+        """Return a task's inbox entry."""
+        ...
+
     async def payload(self, record: Record) -> bytes | None:
         """Return the body of a session's first task."""
         ...
@@ -97,8 +105,12 @@ class Truth(Protocol):
         """Return (tenant, session, task) of every inbox entry of a shard."""
         ...
 
-    async def remove_entry(self, session: str, seq: int) -> None:
-        """Remove one inbox entry of a session by its stream sequence."""
+    async def next_of_tenant(self, shard: int, tenant: str, after_seq: int) -> Entry | None:
+        """Return the inbox entry of any of a tenant's sessions that follows stream sequence `after_seq`."""
+        ...
+
+    async def remove_entry(self, shard: int, seq: int) -> None:
+        """Remove one inbox entry by its stream sequence."""
         ...
 
     async def purge_inbox(self, tenant: str, session: str, position: int) -> None:
@@ -119,26 +131,6 @@ class Truth(Protocol):
 
     async def remove_record(self, record: Record) -> None:
         """Remove an ended session's record and first payload."""
-        ...
-
-
-class Letters(Protocol):
-    """Dead letters."""
-
-    async def bury(self, letter: DeadLetter, body: bytes) -> int:
-        """Keep a letter and return its number; again for the same task, it is kept once."""
-        ...
-
-    async def page(self, tenant: str, before: int | None, limit: int) -> list[LetterRow]:
-        """Return the tenant's newest letters below a number, the newest first."""
-        ...
-
-    async def find(self, tenant: str, number: int) -> tuple[LetterRow, bytes] | None:
-        """Return one of the tenant's letters with its body."""
-        ...
-
-    async def remove(self, number: int) -> bool:
-        """Remove a letter; return whether it was there."""
         ...
 
 

@@ -180,6 +180,9 @@ class Claimer:
             await self._truth.commit(record, 0, result_without_run(attempt, self._place, verdict))
             log.info("session.ended_unborn", session_id=record.session, status=verdict.status)
         except Conflict:
+            found = await self._truth.read(record.tenant, record.session, record.pool)
+            if found is None and not await self._truth.result_exists(record, request.task):
+                return "give_back"  # as in `_decide`: nothing else holds the message
             log.debug("claim.end_known", session_id=record.session)
         return "drop"
 

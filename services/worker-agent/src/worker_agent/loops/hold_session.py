@@ -8,14 +8,15 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from shared import logs, transitions
-from shared.errors import Conflict, OutcomeUnknown, StaleEpoch, Unavailable
-from shared.ids import home
+from shared.errors import Conflict, InvalidMessage, OutcomeUnknown, StaleEpoch, Unavailable
+from shared.ids import can_be_found, home
 from shared.record import Hold, Record, is_mine
 from shared.service import Stop
 from shared.subjects import CLIENT_CLASSES, inbox_stream
 from worker_agent.core import lanes
 from worker_agent.core.claims import entry_problem, read_replay_of
 from worker_agent.core.work import Work
+from worker_agent.loops.bury import bury
 from worker_agent.loops.commit import Committer
 from worker_agent.loops.run_task import TaskRunner
 from worker_agent.ports import Entry, Held, Truth
@@ -89,6 +90,10 @@ class SessionHolder:
                     return
                 continue
             seen = entry.seq
+            if not can_be_found(entry.task):
+                await self._bury(held.record, entry)
+                held.record = transitions.skip(held.record, held.hold, position=seen)
+                continue
             if await self._has_result(held.record, entry.task):
                 # Cancelled, or its own late commit. Past it, what was counted against it is no longer the next one's.
                 held.record = transitions.skip(held.record, held.hold, position=seen)
@@ -181,6 +186,12 @@ class SessionHolder:
         if payload is None:
             raise StaleEpoch(f"session {record.session}: its payload is gone, so is its record")
         return payload
+
+    async def _bury(self, record: Record, entry: Entry) -> None:
+        """Make a dead letter of a task that could not be found again by its name: it gets no result."""
+        work = _work_of(record, entry)
+        wrong = InvalidMessage(work.problem or f"subject: {entry.task[:80]!r} is no id")
+        await bury(self._truth, record, work, wrong, give_up_s=self._committer.give_up_s)
 
     async def _has_result(self, record: Record, task: str) -> bool:
         return await self._patiently(record, lambda: self._truth.result_exists(record, task))

@@ -15,9 +15,7 @@ from shared.errors import (
     ErrorInfo,
     InvalidMessage,
     LimitExceeded,
-    OutcomeUnknown,
     ServiceError,
-    Unavailable,
 )
 from shared.files import Transfer
 from shared.limits import DEADLINE_S_MAX
@@ -33,12 +31,12 @@ from worker_agent.core.results import (
     RunEnd,
     StopCause,
     Verdict,
-    letter_of,
     result_of_run,
     result_without_run,
     without_content,
 )
 from worker_agent.core.work import Work, read_task
+from worker_agent.loops.bury import bury
 from worker_agent.loops.commit import Committer
 from worker_agent.ports import Held, Objects, RunOrder, Sandbox, Truth, Voice
 
@@ -46,7 +44,6 @@ log = logs.get(__name__)
 
 LOSS_GRACE_S = 0.5
 """Wait before a sandbox that ended by itself is blamed for it: what ended it may be about to end this process too."""
-BURY_AGAIN_S = 0.5
 
 
 class Running(msgspec.Struct, kw_only=True):
@@ -178,8 +175,8 @@ class TaskRunner:
         try:
             task = read_task(work)
         except InvalidMessage as exc:
-            verdict = Verdict("rejected", "invalid", exc.info())
-            await self._bury(record, work, verdict)
+            give_up_s = self._ports.committer.give_up_s
+            verdict = await bury(self._ports.truth, record, work, exc, give_up_s=give_up_s)
             return result_without_run(attempt, self._place, verdict), "close" if first else "keep"
         then: Literal["keep", "close"] = (
             "close" if isinstance(task, Close) or (first and not task.keep) else "keep"
@@ -271,28 +268,6 @@ class TaskRunner:
             await self._ports.voice.event(
                 record, task, "workspace_lost", workspace_lost=record.lost
             )
-
-    async def _bury(self, record: Record, work: Work, verdict: Verdict) -> None:
-        """Keep a task that cannot be read as a dead letter, before its result says so: never one without the other.
-
-        Raises:
-            OutcomeUnknown: the letters' stream did not answer for too long; the next owner tries again.
-        """
-        letter = msgspec.structs.replace(
-            letter_of(record, work.task, verdict),
-            origin=work.origin,
-            accepted_ms=work.accepted_ms,
-            replay_of=work.replay_of,
-        )
-        end_at = time.monotonic() + self._ports.committer.give_up_s
-        while True:
-            try:
-                return await self._ports.truth.bury(letter, work.body)
-            except (Unavailable, OutcomeUnknown, LimitExceeded) as exc:
-                log.warning("dead_letter.late", session_id=record.session, error=exc.code)
-                if time.monotonic() >= end_at:
-                    raise OutcomeUnknown(f"dead letter of {work.task}: {exc}") from exc
-            await asyncio.sleep(BURY_AGAIN_S)
 
 
 def _now_ms() -> int:
