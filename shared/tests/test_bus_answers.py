@@ -163,3 +163,11 @@ def test_a_refused_header_concerns_the_message_that_has_it() -> None:
     assert not concerns(refused, published, {"Nats-Msg-Id": "a"})
     assert not concerns(refused, published)
     assert not concerns(refused, "task.t.other.batch", {"Nats-TTL": "1s"})
+
+
+def test_a_refused_wildcard_concerns_whatever_was_published_there() -> None:
+    """It is the subject itself that is refused."""
+    refused = "refused.wildcard.session.t.*.a"
+    assert concerns(refused, "session.t.*.A")
+    assert not concerns(refused, "session.t.*.b")
+    assert not concerns("refused.reply.session.t.*.a", "session.t.*.a")

@@ -131,6 +131,50 @@ async def test_a_header_of_the_servers_is_refused(
     assert client.connected
 
 
+async def test_no_answer_can_be_sent_as_anothers_message(
+    edges: Edges, client: Bus, tenant: str, connect: Connect
+) -> None:
+    """The servers send an answer wherever its asker says: a chunk would be another tenant's result, or a shard's end."""
+    victim = unique("v")
+    signer = edges.cluster.identity.client_signer
+    other = await connect(
+        name="victim",
+        credential=signer.mint("victim", roles.publisher(victim), by_edge=True),
+        servers=edges.cluster.edge_urls,
+    )
+    heard: list[str] = []
+    for subject in (f"done.{victim}.>", f"out.{victim}.>", subjects.SHARDS_DOWN):
+        await other.subscribe(subject, lambda message: heard.append(message.subject))
+    stored = uuid4().hex
+    await client.publish_acked(f"object.0.{tenant}.{stored}.0", b"forged", message_id=uuid4().hex)
+    chunk = subjects.read_chunk(tenant, stored, 0)
+
+    async def is_there() -> bool:
+        return (await client.request(chunk, timeout_s=5)).data == b"forged"
+
+    await until(is_there)
+    for reply in (f"done.{victim}.a.b", f"out.{victim}.a.b", subjects.SHARDS_DOWN):
+        await client.publish(chunk, b"", reply=reply)
+    await is_there()
+    assert await other.probe(timeout_s=5)
+
+    assert heard == []
+    assert client.connected
+
+
+async def test_nothing_is_stored_under_a_wildcard(client: Bus, tenant: str, admin_bus: Bus) -> None:
+    """Whoever looked after a session `*` would read, and remove, what is in the tenant's other inboxes."""
+    for way in (
+        subjects.session_task(tenant, "*", "*"),
+        subjects.session_task(tenant, "*", uuid4().hex),
+    ):
+        with pytest.raises(Forbidden):
+            await client.publish_acked(way, b"{}", message_id=uuid4().hex)
+    for shard in range(3):
+        assert await admin_bus.read_last(f"I{shard}", f"in.{shard}.{tenant}.>") is None
+    assert client.connected
+
+
 async def test_there_is_no_way_around_the_edge(
     edges: Edges, connect: Connect, credential: Credential, tmp_path: Path
 ) -> None:

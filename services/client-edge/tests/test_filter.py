@@ -37,6 +37,7 @@ ORDINARY = [
     b"PUB task.t.p.batch 2\r\n{}\r\n",
     "PUB task.t.größe.batch 2\r\n{}\r\n".encode(),
     b"PUB task.t.p.batch _INBOX.x 0\r\n\r\n",
+    b"PUB session.t.a*b.>c _INBOX_c-t.x 0\r\n\r\n",
     b"PUB task.t.p.batch 10\r\nHPUB a 1\r\n\r\n",
     hpub(b"task.t.p.batch", b"Nats-Msg-Id: a\r\n"),
     hpub(b"task.t.p.batch", b"Nats-Msg-Id: a\r\nAgent-Class: batch\r\ntraceparent: 0-1\r\n"),
@@ -85,6 +86,34 @@ def test_a_forbidden_header_costs_the_whole_message(headers: bytes) -> None:
     assert refused.endswith(b".task.t.p.batch")
     assert b" " not in refused.removeprefix(b"PUB ")
     assert rest == b"PING\r\n"
+    assert filtering.refused == 1
+
+
+@pytest.mark.parametrize(
+    ("why", "names"),
+    [
+        (b"wildcard", b"session.t.*.*"),
+        (b"wildcard", b"session.t.%b.>" % (b"a" * 8)),
+        (b"wildcard", b"session.t.*.aaaaaaaa _INBOX_c-t.x"),
+        (b"reply", b"chunk.0.t.aaaaaaaa.0 done.other.aaaaaaaa.aaaaaaaa"),
+        (b"reply", b"chunk.0.t.aaaaaaaa.0 shards"),
+        (b"reply", b"chunk.0.t.aaaaaaaa.0 $JS.API.STREAM.LIST"),
+        (b"reply", b"chunk.0.t.aaaaaaaa.0 _INBOX_c-other.*"),
+        (b"reply", b"chunk.0.t.aaaaaaaa.0 _INBOX_c-other.>"),
+    ],
+)
+@pytest.mark.parametrize(
+    "form", [b"PUB %b 2\r\n{}\r\n", b"HPUB %b 12 14\r\nNATS/1.0\r\n\r\n{}\r\n"]
+)
+def test_a_name_that_means_others_messages_costs_the_message(
+    why: bytes, names: bytes, form: bytes
+) -> None:
+    """What is stored under a wildcard is read as others' are; an answer goes wherever its asker says."""
+    filtering = half()
+    subject = names.split(b" ")[0]
+    assert filtering.feed(form % names + b"PING\r\n") == (
+        b"PUB refused.%b.%b 0\r\n\r\nPING\r\n" % (why, subject)
+    )
     assert filtering.refused == 1
 
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 REFUSED = "refused"
-"""First word of the subject `refused.<header>.<subject>`, which the client edge sends in place of a message with a
-header that clients must not use: nobody may publish there, so the server's refusal tells the client."""
+"""First word of the subject `refused.<why>.<subject>`, which the client edge sends in place of a message that clients
+must not send: nobody may publish there, so the server's refusal tells the client. Why: a header's name, or one
+of the next two."""
+WILDCARD = "wildcard"
+"""Its subject has a wildcard."""
+REPLY = "reply"
+"""Its reply subject is none under which clients hear answers."""
 MESSAGE_ID = "Nats-Msg-Id"
 TOKEN = "Agent-Token"  # noqa: S105 - a header's name, no secret
 """On a queue message: this is a token; the value is the session that wants a worker. A hint, never the truth."""

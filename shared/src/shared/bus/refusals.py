@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from shared.headers import REFUSED
+from shared.headers import REFUSED, WILDCARD
 
 _PUBLISH = re.compile(r'permissions violation for publish(?: with reply of)?(?: to)? "([^"]+)"')
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9-]")
@@ -32,14 +32,15 @@ def concerns(refused: str, published: str, headers: Mapping[str, str] | None = N
     """Return whether a refused subject is the one that was published, itself or as a mapping rewrote it.
 
     Our mappings keep what follows the first word: `task.t.p.batch` becomes `q.2.t.p.batch`. The client edge puts a word
-    and the header that it refuses before the subject; a message without that header was let through.
+    and the header that it refuses before the subject; a message without that header was let through. A subject with a
+    wildcard is refused whatever its message holds.
     """
     wanted = published.lower()
     word, _, tail = refused.partition(".")
     if word == REFUSED:
-        header, _, subject = tail.partition(".")
+        why, _, subject = tail.partition(".")
         sent = {_NOT_IN_NAMES.sub("", name.lower()) for name in headers or ()}
-        return subject == wanted and header in sent
+        return subject == wanted and (why == WILDCARD or why in sent)
     word, _, tail = wanted.partition(".")
     mapped = word in {"task", "session", "result", "chunk"} and refused.endswith("." + tail)
     return mapped or refused == wanted

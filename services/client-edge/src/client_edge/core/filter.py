@@ -11,11 +11,13 @@ from typing import Any
 import msgspec
 
 from shared.errors import InvalidMessage
-from shared.headers import REFUSED
+from shared.headers import REFUSED, REPLY, WILDCARD
 
 LINE_BYTES_MAX = 4096
 """The servers' own bound of a line."""
 ALLOWED = b"nats-msg-id"
+ANSWERS = b"_INBOX"
+"""Every user hears the answers to its requests under a name that begins so."""
 _END = b"\r\n"
 _UNFIT = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _LINES = re.compile(rb"[\r\n]+")
@@ -94,7 +96,7 @@ class ClientHalf:
         self, verb: bytes, words: list[bytes], rest: bytearray, start: int, out: list[bytes]
     ) -> int | None:
         """Let a message through, or put one in its place whose subject the server refuses, with the reason in it."""
-        sizes = words[-1:] if verb == b"PUB" else words[-2:]
+        names, sizes = (words[:-1], words[-1:]) if verb == b"PUB" else (words[:-2], words[-2:])
         if not all(size.isdigit() and len(size) <= 10 for size in sizes):
             raise InvalidMessage(f"{verb.decode()} with a size that is none")
         head_bytes, size = (0 if verb == b"PUB" else int(sizes[0])), int(sizes[-1])
@@ -106,6 +108,8 @@ class ClientHalf:
         if rest[after - 2 : after] != _END:
             raise InvalidMessage(f"{verb.decode()} whose payload has another size")
         name = forbidden_header(bytes(rest[start : start + head_bytes])) if head_bytes else None
+        if name is None:
+            name = forbidden_name(*names)
         if name is None:
             out += (b" ".join([verb, *words]), _END, bytes(rest[start:after]))
         else:
@@ -120,6 +124,24 @@ def _is_text(line: bytes) -> bool:
         return line.isascii() or bool(line.decode())
     except UnicodeDecodeError:
         return False
+
+
+def forbidden_name(subject: bytes, reply: bytes = b"") -> bytes | None:
+    """Return `wildcard` or `reply` where a message names what a client must not; None: it does not.
+
+    The servers store a subject with a wildcard as it is, and whoever reads under it later reads others' messages. They
+    send an answer to any reply subject without a look at permissions, so that a chunk could be read as another
+    tenant's result.
+    """
+    if _has_wildcard(subject):
+        return WILDCARD.encode()
+    if reply and (not reply.startswith(ANSWERS) or _has_wildcard(reply)):
+        return REPLY.encode()
+    return None
+
+
+def _has_wildcard(subject: bytes) -> bool:
+    return (b"*" in subject or b">" in subject) and not {b"*", b">"}.isdisjoint(subject.split(b"."))
 
 
 def forbidden_header(block: bytes) -> bytes | None:
