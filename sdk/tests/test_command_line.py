@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from agent_sandbox.cli.output import ago, print_table
+from agent_sandbox.cli.output import ago, page_json, print_table
 from agent_sandbox.cli.root import root
 
 PROGRAM = Path(sys.executable).parent / "agent-sandbox"
@@ -21,7 +21,9 @@ COMMANDS = (
     ("run",),
     *(("session", verb) for verb in ("create", "exec", "python", "list", "show", "close")),
     *(("session", verb) for verb in ("write", "read", "ls", "rm")),
+    *(("session", verb) for verb in ("put", "get")),
     *(("task", verb) for verb in ("show", "cancel")),
+    *(("deadletter", verb) for verb in ("list", "show", "replay", "drop")),
 )
 
 
@@ -102,6 +104,34 @@ def test_a_table_shows_brackets_and_fits_the_terminal(
     assert lines[0] == "some [title]"
     assert "".join(line[3:].strip() for line in lines[2:]).count("[check.py:25") == 3
     assert max(len(line) for line in lines) <= 40
+
+
+@pytest.mark.parametrize("columns", ["64", ""])
+def test_ids_in_a_table_stay_whole(
+    columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are there to be copied; in a pipe (no width known) each row is one line."""
+    monkeypatch.setenv("COLUMNS", columns) if columns else monkeypatch.delenv("COLUMNS", False)
+    name = "00cb3ce4-0cce-468e-84b1-2333ec82ba80"
+
+    print_table("", ("number", "task", "why"), [(1, name, "a long reason " * 9)])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert name in lines[1]
+    assert columns or len(lines) == 2
+
+
+def test_a_page_without_rows_says_so_in_json() -> None:
+    """A reader of `letters` finds a list, not nothing."""
+    assert page_json("letters", (), None) == {"letters": ()}
+    assert page_json("letters", (1,), 7) == {"letters": (1,), "next": 7}
+
+
+def test_an_empty_listing_says_that_it_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    """On stderr, and no heads of columns under which nothing stands."""
+    print_table("", ("number", "task"), [], empty="no dead letters")
+
+    assert capsys.readouterr() == ("", "agent-sandbox: no dead letters\n")
 
 
 def test_ages_are_short() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from agent_sandbox.access import find_access
 from agent_sandbox.cli.options import split_env, split_file
-from agent_sandbox.orders import check_class, input_file, program_task
+from agent_sandbox.orders import check_class, common_fields, input_file, program_task
 from agent_sandbox.places import default_state
 from shared.errors import InvalidMessage, NotFound, Unavailable
 from shared.identity import write_credential
@@ -22,6 +22,21 @@ def test_a_program_a_line_and_code_become_their_tasks() -> None:
     assert program_task(["ls", "-l"], {"cwd": "in"}) == Command(argv=("ls", "-l"), cwd="in")
     assert program_task(None, {"shell": "ls | wc"}) == Command(shell="ls | wc")
     assert program_task(None, {"code": "1 + 1"}, keep=True) == Python(code="1 + 1", keep=True)
+
+
+def test_a_text_in_place_of_words_is_a_shell_line() -> None:
+    """Not a command of one letter each, which Python would make of it."""
+    assert program_task("ls | wc", {}) == Command(shell="ls | wc")
+    with pytest.raises(InvalidMessage, match="exactly one"):
+        program_task("ls", {"shell": "ls"})
+
+
+def test_an_option_with_a_typo_is_refused_and_the_right_one_named() -> None:
+    """A task must not run without the timeout that its caller meant to give."""
+    with pytest.raises(InvalidMessage, match="no option 'timeot_s', did you mean 'timeout_s'"):
+        program_task(["ls"], {"timeot_s": 5})
+    with pytest.raises(InvalidMessage, match="no option 'zzz'; there are: files, outputs"):
+        common_fields({"zzz": 1})
 
 
 def test_what_is_said_is_what_is_published(tmp_path: Path) -> None:

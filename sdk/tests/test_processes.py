@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,11 +27,14 @@ from agent_sandbox.embedded.procs import (
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
 
+MARK = uuid.uuid4().hex
+"""Of this run only: another one on the same machine has processes, too."""
+
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     """A process of ours."""
-    process = subprocess.Popen(["sleep", "60"], env={"MARK_FOR_TEST": "abc"})
+    process = subprocess.Popen(["sleep", "60"], env={"MARK_FOR_TEST": MARK})
     yield process
     process.kill()
     process.wait(10)
@@ -61,8 +65,8 @@ def test_processes_are_found_by_their_mark_and_by_their_parent(
     """Both ways lead to the same process."""
     here = identify(sleeper.pid)
 
-    assert marked("MARK_FOR_TEST=abc") == [here]
-    assert marked("MARK_FOR_TEST=ab") == []
+    assert marked(f"MARK_FOR_TEST={MARK}") == [here]
+    assert marked(f"MARK_FOR_TEST={MARK[:-1]}") == []
     assert here in descendants(os.getpid())
 
 

@@ -117,7 +117,7 @@ class Client:
 
     async def run(
         self,
-        argv: Sequence[str] | None = None,
+        argv: Sequence[str] | str | None = None,
         *,
         cancel_with_caller: bool = False,
         **options: Unpack[RunOptions],
@@ -127,7 +127,7 @@ class Client:
         A command that fails is a result, not an exception: see `Result.check`.
 
         Args:
-            argv: the program and its arguments.
+            argv: the program and its arguments; a text is a shell line, as `shell=`.
             cancel_with_caller: cancel the task when the awaiting coroutine is cancelled; else it goes on.
             options: see `RunOptions`.
 
@@ -148,7 +148,7 @@ class Client:
         return await finish(task, cancel_with_caller=cancel_with_caller)
 
     async def start(
-        self, argv: Sequence[str] | None = None, **options: Unpack[RunOptions]
+        self, argv: Sequence[str] | str | None = None, **options: Unpack[RunOptions]
     ) -> RunningTask:
         """Publish a one-shot and return it as soon as it is accepted; for streaming and cancelling.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
+from agent_sandbox.orders import check_options
 from agent_sandbox.running import RunningTask
 from shared.errors import InvalidMessage, NotFound
 from shared.ids import parse_task_id
@@ -71,6 +72,7 @@ class DeadLetters:
             InvalidMessage: it still cannot be read (the field and its limit are named), or not all of it was kept.
             ServiceError: others as `Client.publish`.
         """
+        check_options(options, ReplayOptions)
         answer = await self.show(number)
         assert answer.row is not None, "else it is not found"
         letter = answer.row.letter

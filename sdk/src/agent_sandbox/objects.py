@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Protocol
 
 import msgspec
 
-from agent_sandbox.orders import Content, input_file
+from agent_sandbox.orders import Content, RunOptions, check_options, input_file
 from shared import messages, subjects
 from shared.bus import Bus
 from shared.errors import InvalidMessage, ServiceError
@@ -135,8 +135,10 @@ class Objects:
         task has its result; if it is surely not accepted, they are dropped here.
 
         Raises:
+            InvalidMessage: there is no such option; nothing was put.
             ServiceError: as `put`.
         """
+        check_options(options, RunOptions)
         made: list[str] = []
         async with self.given_back(made):
             yield await self._carry(options, made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -67,6 +68,10 @@ class RunOptions(TaskOptions, total=False):
     """Pool; `default` where absent."""
 
 
+CARRIED = {"made", "replay_of"}
+"""What our own code adds to a caller's options on their way."""
+
+
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """What to publish, and under which names."""
 
@@ -103,12 +108,30 @@ def check_class(klass: str) -> str:
     return klass
 
 
+def check_options(options: Mapping[str, Any], known: type) -> None:
+    """Refuse a name that no option has; left alone, a typo would run without what was asked for.
+
+    Args:
+        options: what a caller said, by name.
+        known: the TypedDict that has the options.
+
+    Raises:
+        InvalidMessage: there is no such option.
+    """
+    names = known.__annotations__
+    for name in sorted(options.keys() - names.keys() - CARRIED):
+        near = difflib.get_close_matches(name, names, 1)
+        hint = f", did you mean {near[0]!r}?" if near else f"; there are: {', '.join(names)}"
+        raise InvalidMessage(f"no option {name!r}{hint}")
+
+
 def common_fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the task's fields that all kinds share.
 
     Raises:
-        InvalidMessage: a file can't be read.
+        InvalidMessage: a file can't be read, or there is no such option.
     """
+    check_options(options, RunOptions)
     fields: dict[str, Any] = {
         name: options[name]
         for name in ("timeout_s", "deadline_s", "on_interrupt")
@@ -150,13 +173,17 @@ def input_file(path: str, content: Content) -> InputFile:
 
 
 def program_task(
-    argv: Sequence[str] | None, options: Mapping[str, Any], *, keep: bool = False
+    argv: Sequence[str] | str | None, options: Mapping[str, Any], *, keep: bool = False
 ) -> Task:
     """Return the task for a program, a shell line or Python code.
+
+    A text is no list of words, though Python takes it for one of letters: in place of argv it is a shell line.
 
     Raises:
         InvalidMessage: not exactly one of the three, or a file can't be read.
     """
+    if isinstance(argv, str) and options.get("shell") is None:
+        argv, options = None, {**options, "shell": argv}
     given = [
         name
         for name, value in (

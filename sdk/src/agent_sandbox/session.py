@@ -89,11 +89,7 @@ class Session:
             OutcomeUnknown: no answer; it may have been accepted.
         """
         async with self._client.objects.carried(options) as carried:
-            if isinstance(argv, str):
-                task = program_task(None, {**carried, "shell": argv})
-            else:
-                task = program_task(argv, carried)
-            return await self._publish(task, carried)
+            return await self._publish(program_task(argv, carried), carried)
 
     async def python(
         self, code: str, *, cancel_with_caller: bool = False, **options: Unpack[TaskOptions]

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 BODY_BYTES_MAX: Final = 256 * 1024
-"""Body of a published task. Larger inputs travel by reference. Above: the publish is refused."""
+"""Body of a published task. Larger inputs travel by reference. Above: the publish is refused; less than 8 KiB above,
+where the servers leave room for headers, the task is `rejected` (`invalid`)."""
 ARGV_ITEMS_MAX: Final = 256
 """Words of a command. Above: the task is `rejected` (`invalid`)."""
 ENV_ITEMS_MAX: Final = 64

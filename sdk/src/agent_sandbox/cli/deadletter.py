@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from agent_sandbox.cli.options import json_option, open_client, state_option, verbose_option
-from agent_sandbox.cli.output import ago, note, print_json, print_table
+from agent_sandbox.cli.output import ago, note, page_json, print_json, print_table
 from agent_sandbox.cli.run import attend
 from shared.subjects import CLIENT_CLASSES
 from shared.views import LetterAnswer, LettersAnswer
@@ -38,7 +38,7 @@ def list_letters(state: Path | None, as_json: bool, limit: int, before: int | No
 
     answer = asyncio.run(work())
     if as_json:
-        print_json(answer)
+        print_json(page_json("letters", answer.letters, answer.next))
         return
     now_s = time.time()
     print_table(
@@ -55,6 +55,7 @@ def list_letters(state: Path | None, as_json: bool, limit: int, before: int | No
             )
             for row in answer.letters
         ],
+        empty="no dead letters",
     )
     if answer.next:
         note(f"there are more: --before {answer.next}")

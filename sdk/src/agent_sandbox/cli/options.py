@@ -12,6 +12,7 @@ import click
 from agent_sandbox.access import ClientOptions
 from agent_sandbox.client import Client
 from agent_sandbox.orders import Content
+from shared import limits
 from shared.errors import InvalidMessage
 from shared.subjects import CLIENT_CLASSES
 
@@ -66,16 +67,16 @@ def task_options(command: F) -> F:
         click.option(
             "--timeout",
             "timeout_s",
-            type=click.FloatRange(min=0, min_open=True),
+            type=click.FloatRange(0, limits.TIMEOUT_S_MAX, min_open=True),
             metavar="S",
-            help="Longest run, seconds; then it is killed and the exit code is 124.",
+            help="Longest run, seconds, at most a day; then it is killed and the exit code is 124.",
         ),
         click.option(
             "--deadline",
             "deadline_s",
-            type=click.FloatRange(min=0, min_open=True),
+            type=click.FloatRange(0, limits.DEADLINE_S_MAX, min_open=True),
             metavar="S",
-            help="Longest time to the end, waiting included, seconds.",
+            help="Longest time to the end, waiting included, seconds, at most a day.",
         ),
         click.option(
             "--on-interrupt",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,12 @@ from rich.text import Text
 
 PLAIN_EVERY_S = 1.0
 """Where no line can move, at most one line in so many seconds."""
+
+PIPE_WIDTH = 10_000
+"""Characters of a line where no terminal ends it: a row is one line there, for `grep` and `awk`."""
+
+WHOLE = ("session", "task")
+"""Columns whose cells stay on one line while others can give way: ids, to be copied."""
 
 
 class Progress:
@@ -62,21 +69,35 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
+def page_json(name: str, rows: Sequence[Any], following: Any) -> dict[str, Any]:
+    """Return a page of a listing for `print_json`: its rows are there even if there are none."""
+    return {name: rows, "next": following} if following else {name: rows}
+
+
 def note(text: str) -> None:
     """Say something beside the result."""
     click.echo(f"agent-sandbox: {text}", err=True)
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table that fits the terminal: columns in which nothing stands are left out, long cells wrap."""
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str = ""
+) -> None:
+    """Print a table: columns in which nothing stands are left out; on a terminal long cells wrap, but not ids.
+
+    Where there are no rows, `empty` is said instead, if given.
+    """
     cells = [["" if value is None else str(value) for value in row] for row in rows]
+    if empty and not cells:
+        note(empty)
+        return
     used = [index for index in range(len(columns)) if any(row[index] for row in cells)] or [0]
     table = Table(box=None, pad_edge=False)
     for index in used:
-        table.add_column(columns[index], overflow="fold")
+        table.add_column(columns[index], overflow="fold", no_wrap=columns[index] in WHOLE)
     for row in cells:
         table.add_row(*(Text(row[index]) for index in used))  # as text: [words] are no markup
-    console = Console(highlight=False)
+    bounded = sys.stdout.isatty() or "COLUMNS" in os.environ
+    console = Console(highlight=False, width=None if bounded else PIPE_WIDTH)
     if title:
         console.print(Text(title, style="bold"))
     console.print(table)

@@ -18,8 +18,8 @@ from agent_sandbox.results import EXIT_CANCELLED, EXIT_SYSTEM
 from shared import logs
 from shared.errors import ServiceError
 
-EPILOG = """Exit codes of run, session exec and session python: the program's own (128 + signal where one killed it);
-124 timeout or deadline; 125 fault or refusal of the system; 126 or 127 the program can't be run or found; 130
+EPILOG = """Exit codes of run, session exec, session python and deadletter replay: the program's own (128 + signal where one
+killed it); 124 timeout or deadline; 125 fault or refusal of the system; 126 or 127 the program can't be run or found; 130
 cancelled by Ctrl-C; 137 out of memory. Of all: 2 wrong usage, 125 anything else."""
 
 

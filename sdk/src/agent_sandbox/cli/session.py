@@ -25,7 +25,7 @@ from agent_sandbox.cli.options import (
     task_options,
     verbose_option,
 )
-from agent_sandbox.cli.output import ago, note, print_json, print_table
+from agent_sandbox.cli.output import ago, note, page_json, print_json, print_table
 from agent_sandbox.cli.run import attend
 from agent_sandbox.client import Client
 from agent_sandbox.session import Session
@@ -126,7 +126,7 @@ def list_sessions(state: Path | None, as_json: bool, in_state: str | None, **pag
 
     answer = asyncio.run(work())
     if as_json:
-        print_json(answer)
+        print_json(page_json("sessions", answer.sessions, answer.next))
         return
     print_table(
         "",
@@ -143,6 +143,7 @@ def list_sessions(state: Path | None, as_json: bool, in_state: str | None, **pag
             )
             for row in answer.sessions
         ],
+        empty="no sessions",
     )
     if answer.next:
         note(f"there are more: --after {answer.next}")

@@ -23,7 +23,9 @@ def check(isolation: str, workspace: str) -> None:
         os.stat(sys.executable)
         os.listdir(os.path.dirname(os.__file__))
     except OSError as exc:
-        raise CheckFailed(f"the interpreter is not readable to the sandbox: {exc}") from exc
+        raise CheckFailed(
+            f"the interpreter is not readable to the sandbox: {exc.filename}: {exc.strerror}"
+        ) from None
     path = f"{workspace}/.check"
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     os.unlink(path)
