@@ -127,6 +127,20 @@ def test_what_is_missing_for_access_is_said(tmp_path: Path) -> None:
         find_access(tmp_path, (), None, {})
 
 
+def test_a_cluster_that_was_ended_is_not_waited_for(tmp_path: Path) -> None:
+    """Its addresses are still in the folder: ten seconds of silence would tell the user nothing."""
+    write_credential(tmp_path / "credentials" / "client.creds", Credential(jwt="j", seed="s"))
+    (tmp_path / "cluster.json").write_text('{"servers": ["nats://a:1"]}')
+    table = tmp_path / "processes.json"
+    for phase in ("stopped", "failed"):
+        table.write_text(f'{{"phase": "{phase}", "rows": []}}')
+        with pytest.raises(Unavailable, match="is down: start it with `agent-sandbox up`"):
+            find_access(tmp_path, (), None, {})
+    for going_on in ('{"phase": "servers"}', '{"phase": "ready"}', "{", "{}"):
+        table.write_text(going_on)
+        assert find_access(tmp_path, (), None, {}).servers == ("nats://a:1",)
+
+
 def test_a_class_is_one_that_clients_may_ask_for() -> None:
     """`recovery` is the system's own."""
     assert [check_class(name) for name in ("interactive", "batch")] == ["interactive", "batch"]

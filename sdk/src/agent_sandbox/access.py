@@ -44,6 +44,10 @@ class _Cluster(msgspec.Struct):
     servers: tuple[str, ...] = ()
 
 
+class _Supervisor(msgspec.Struct):
+    phase: str = ""
+
+
 def find_access(
     state: Path | None, servers: Sequence[str], credential: Path | None, environ: Mapping[str, str]
 ) -> Access:
@@ -52,7 +56,7 @@ def find_access(
     Raises:
         NotFound: no cluster there, no credential file.
         Forbidden: a file can't be read.
-        Unavailable: the cluster in the folder has not come up yet.
+        Unavailable: the cluster in the folder has not come up yet, or was ended.
         InvalidMessage: a file is damaged.
     """
     if not servers and state is None:
@@ -75,7 +79,18 @@ def find_access(
         raise InvalidMessage(f"{folder / places.CLUSTER_FILE} is damaged: {exc}") from exc
     if not found.servers:
         raise Unavailable(f"the cluster in {folder} was never up: start it with `agent-sandbox up`")
+    if _is_ended(folder):
+        raise Unavailable(f"the cluster in {folder} is down: start it with `agent-sandbox up`")
     return Access(found.servers, _read(credential or folder / places.CREDENTIAL_FILE))
+
+
+def _is_ended(folder: Path) -> bool:
+    """Return whether the supervisor said so. One that died says nothing; then the servers' silence tells."""
+    try:
+        told = msgspec.json.decode((folder / places.TABLE_FILE).read_bytes(), type=_Supervisor)
+    except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+        return False
+    return told.phase in ("stopped", "failed")
 
 
 def _read(path: Path) -> Credential:

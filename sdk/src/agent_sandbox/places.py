@@ -26,4 +26,6 @@ def default_state(environ: Mapping[str, str]) -> Path:
 
 
 CLUSTER_FILE = "cluster.json"
+TABLE_FILE = "processes.json"
+"""What the supervisor says of itself, from its start to its end."""
 CREDENTIAL_FILE = "credentials/client.creds"

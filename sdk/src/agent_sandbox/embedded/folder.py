@@ -61,7 +61,7 @@ class Folder:
         self.cluster_file = self.path / places.CLUSTER_FILE
         self.pools_file = self.path / "pools.toml"
         self.effective_pools_file = self.path / "pools.effective.toml"
-        self.table_file = self.path / "processes.json"
+        self.table_file = self.path / places.TABLE_FILE
         self.lock_file = self.path / "lock"
         self.credentials = self.path / "credentials"
         self.edge_file = self.credentials / "edge.json"
