@@ -133,4 +133,4 @@ async def test_what_a_refused_task_would_have_read_does_not_stay_in_the_object_s
         with pytest.raises(InvalidMessage):
             await session.upload(bytes(300_000), "a", task_id="no id")
 
-    assert await object_bytes(truth) == before
+    assert await object_bytes(truth) <= before
