@@ -24,7 +24,8 @@ from agent_sandbox.demo.victims import find_worker
 from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.embedded.procs import ProcessId
 from agent_sandbox.embedded.table import read_table
-from shared.errors import NotFound
+from shared import limits
+from shared.errors import LimitExceeded, NotFound
 from shared.files import ObjectRef
 from shared.objects import read
 from shared.task import Command, InputFile, WriteFile
@@ -278,3 +279,20 @@ def test_files_are_put_and_got(cli: Cli, tmp_path: Path) -> None:
     assert missing.returncode == 125
     assert missing.stderr.startswith("agent-sandbox: task_failed: ")
     assert digest_of(back) == digest
+
+
+async def test_a_file_that_is_too_large_is_refused_before_any_of_it_is_stored(
+    client: Client, tmp_path: Path
+) -> None:
+    """Its size is known: nobody has to send 4 GiB to hear of the bound."""
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate(limits.OBJECT_BYTES_MAX + 1)
+    told: list[int] = []
+
+    async with asyncio.timeout(5):
+        with pytest.raises(LimitExceeded, match="OBJECT_BYTES_MAX") as refused:
+            await client.objects.put(large, on_progress=lambda done, _total: told.append(done))
+
+    assert refused.value.definite
+    assert told == []

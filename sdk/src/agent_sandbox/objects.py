@@ -13,9 +13,9 @@ from typing import Any, BinaryIO, Protocol
 import msgspec
 
 from agent_sandbox.orders import Content, RunOptions, check_options, input_file
-from shared import messages, subjects
+from shared import limits, messages, subjects
 from shared.bus import Bus
-from shared.errors import InvalidMessage, ServiceError
+from shared.errors import InvalidMessage, LimitExceeded, ServiceError
 from shared.files import ObjectRef
 from shared.objects import read_object, write_object
 from shared.task import InputFile
@@ -62,6 +62,11 @@ class Objects:
             OutcomeUnknown: likewise; part of it may be stored, and goes by its age.
         """
         total_bytes = await asyncio.to_thread(size_of, source)
+        if total_bytes is not None and total_bytes > limits.OBJECT_BYTES_MAX:
+            # Said at once, not after all that may be stored has been.
+            raise LimitExceeded(
+                f"object: {total_bytes} bytes, at most {limits.OBJECT_BYTES_MAX} (OBJECT_BYTES_MAX)"
+            )
 
         def stored(done_bytes: int) -> None:
             if on_progress is not None:
