@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import time
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from harness.cluster import Private
 from harness.running import CannotMeasure, say
 
+from agent_sandbox.embedded.procs import ProcessId
 from agent_sandbox.embedded.table import read_table
 from shared.bus import leaders
 from shared.errors import ServiceError
@@ -54,31 +54,34 @@ async def whole(cluster: Private, pools: Sequence[PoolSpec]) -> None:
     await asyncio.sleep(STEADY_S)
 
 
-def _pid_of(cluster: Private, server: str) -> int:
+def _process_of(cluster: Private, server: str) -> ProcessId:
     table = read_table(cluster.folder)
     for row in table.rows if table else ():
         if row.name == server and row.process is not None:
-            return row.process.pid
+            return row.process
     raise CannotMeasure(f"{server} does not run")
 
 
 async def kill(cluster: Private, server: str, watch_s: float) -> Fault:
     """Kill a server; the supervisor starts it again."""
-    pid, at_s = _pid_of(cluster, server), time.time()
-    os.kill(pid, signal.SIGKILL)
+    process, at_s = _process_of(cluster, server), time.time()
+    process.send(signal.SIGKILL)
     say(f"{server} killed")
     await asyncio.sleep(watch_s)
     return Fault("kill", server, at_s, time.time())
 
 
 async def hang(cluster: Private, server: str, hang_s: float, watch_s: float) -> Fault:
-    """Stop a server's execution for a while; its connections stay open."""
-    pid, at_s = _pid_of(cluster, server), time.time()
-    os.kill(pid, signal.SIGSTOP)
+    """Stop a server's execution for a while; its connections stay open.
+
+    The supervisor ends a server that hangs for about ten seconds, and starts it again.
+    """
+    process, at_s = _process_of(cluster, server), time.time()
+    process.send(signal.SIGSTOP)
     try:
         say(f"{server} stopped for {hang_s:g} s")
         await asyncio.sleep(hang_s)
     finally:
-        os.kill(pid, signal.SIGCONT)
+        process.send(signal.SIGCONT)
     await asyncio.sleep(max(0.0, watch_s - hang_s))
     return Fault("hang", server, at_s, time.time())
