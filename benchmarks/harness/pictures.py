@@ -111,6 +111,10 @@ def _range(series: Series) -> tuple[float, float]:
     return low / 1.15, max(high * 1.15, low * 2)
 
 
+DOTS_MAX = 4000
+"""A picture of more would be megabytes, and no eye could tell the dots apart."""
+
+
 def _distribution(series: Series, top: int) -> str:
     """A histogram with bins of equal width on the logarithmic axis, and the cumulated share as a line."""
     box = Box(top, *_range(series))
@@ -150,6 +154,16 @@ def _distribution(series: Series, top: int) -> str:
     return "\n".join(parts)
 
 
+def _shown(series: Series) -> list[tuple[float, float]]:
+    """Return the samples to draw: where they are many, one of so many, and all of the slowest hundredth."""
+    samples = list(zip(series.at_s, series.values_ms, strict=True))
+    step = -(-len(samples) // DOTS_MAX)
+    if step <= 1:
+        return samples
+    slow = percentile(sorted(series.values_ms), 99)
+    return [one for index, one in enumerate(samples) if index % step == 0 or one[1] > slow]
+
+
 def _over_time(series: Series, top: int) -> str:
     """Each sample as a dot: when it was begun, and how long it took."""
     box = Box(top, *_range(series))
@@ -173,7 +187,7 @@ def _over_time(series: Series, top: int) -> str:
             f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{top + TOP}" y2="{box.bottom}"/>'
         )
         parts.append(text(x, top + TOP - 6, name, anchor="middle", style="mark-text"))
-    for at_s, value in zip(series.at_s, series.values_ms, strict=True):
+    for at_s, value in _shown(series):
         x = LEFT + at_s / end_s * (WIDTH - LEFT - RIGHT)
         parts.append(f'<circle class="dot" cx="{x:.1f}" cy="{box.y_of(value):.1f}" r="2"/>')
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):

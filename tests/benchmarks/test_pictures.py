@@ -5,7 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 
 import pytest
-from harness.pictures import HEIGHT, LEFT, RIGHT, WIDTH, Box, Series, draw, ticks_between
+from harness.pictures import DOTS_MAX, HEIGHT, LEFT, RIGHT, WIDTH, Box, Series, draw, ticks_between
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -20,6 +20,18 @@ def test_a_picture_shows_each_sample_and_each_target() -> None:
     assert len([line for line in tree.iter(f"{SVG}line") if line.get("class") == "target"]) == 4
     assert "a < b: 3 samples" in [text.text for text in tree.iter(f"{SVG}text")]
     assert tree.get("height") == str(4 * HEIGHT)
+
+
+def test_of_very_many_samples_the_slowest_are_all_shown() -> None:
+    """The others are thinned out: they lie on top of each other."""
+    values = [1.0] * 20_000 + [500.0]
+    tree = ET.fromstring(draw([Series("x", values, [float(at) for at in range(len(values))])]))
+
+    dots = tree.findall(f"{SVG}circle")
+    assert 3000 < len(dots) <= DOTS_MAX + len(values) // 100 + 1
+    assert min(float(dot.get("cy", "nan")) for dot in dots) < max(
+        float(dot.get("cy", "nan")) for dot in dots
+    )
 
 
 @pytest.mark.parametrize("values", [[5.0], [5.0, 5.0], [0.0, 1e6]])
