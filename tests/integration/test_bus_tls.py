@@ -37,6 +37,7 @@ def make_authority(folder: Path, name: str) -> None:
     openssl(
         folder, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
         "-nodes", "-days", "2", "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.pem",
+        "-addext", "keyUsage=critical,keyCertSign,cRLSign",  # newer Pythons take no authority without it
     )  # fmt: skip
 
 
@@ -46,7 +47,12 @@ def make_certificate(folder: Path, name: str, authority: str = "ca") -> None:
         folder, "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
         "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr",
     )  # fmt: skip
-    (folder / "extensions").write_text("subjectAltName=IP:127.0.0.1\n")
+    (folder / "extensions").write_text(
+        "subjectAltName=IP:127.0.0.1\n"
+        "basicConstraints=critical,CA:FALSE\n"
+        "subjectKeyIdentifier=hash\n"
+        "authorityKeyIdentifier=keyid\n"
+    )
     openssl(
         folder, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem", "-CAkey",
         f"{authority}.key", "-CAcreateserial", "-days", "2", "-out", f"{name}.pem",
