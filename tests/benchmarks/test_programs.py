@@ -14,7 +14,7 @@ RUNS = {
     "bus": "--seconds 2 --coroutines 8",
     "faults": "--only worker.claim.ack --lanes 2",
     "idle": "--workers 4 --seconds 3 --settle 1",
-    "priority": "--workers 4 --task-ms 20 --batch 20 --interactive 5 --seconds 2",
+    "priority": "--workers 4 --task-ms 150 --batch 20 --interactive 5 --seconds 2",
     "queue-failover": "--kills 1 --hangs 1 --seconds 8 --hang-seconds 3 --rate 5 --sessions 3 --stock 8",
     "sweep": "--sessions 40 --seconds 3",
     "tti": "--only start --only warm --seconds 5 --rate 3 --stock 6",

@@ -22,6 +22,7 @@ from agent_sandbox.embedded.table import read_table
 from shared import messages
 from shared.bus import Bus, BusOptions, Message
 from shared.cluster import monitor, open_layout
+from shared.cluster.ports import LOOPBACK
 from shared.identity import load_identity, roles
 from shared.messages import NodeBeat, PodGone
 from shared.record import Record
@@ -204,16 +205,17 @@ class Rough:
         finally:
             self.send("supervisor", signal.SIGCONT)
 
-    def _monitors(self) -> dict[str, int]:
+    def _monitors(self) -> dict[str, tuple[str, int]]:
         layout = open_layout(self.folder.servers)
         return {
-            files.name: ports.monitor
+            files.name: (LOOPBACK, ports.monitor)
             for files, ports in zip(layout.servers(), layout.file.ports, strict=True)
         }
 
     def health(self, name: str) -> str:
         """Return a server's own word on whether it stores."""
-        health = monitor.ask(self._monitors()[name], "/healthz?js-enabled-only=true") or {}
+        host, port = self._monitors()[name]
+        health = monitor.ask(port, "/healthz?js-enabled-only=true", host=host) or {}
         return str(health.get("error") or health.get("status") or "no answer")
 
     async def whole(self) -> None:
