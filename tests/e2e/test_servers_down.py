@@ -73,11 +73,12 @@ async def test_sessions_freeze_thaw_and_go_on_when_all_servers_were_down(start_r
         assert [result.stdout.strip() for result in kept] == ["42"] * 3
         assert {result.raw.epoch for result in (*results, *kept)} == {1}
         assert late.stdout == "late\n"
-        new = [await client.run(["true"]) for _ in range(STOCK)]
+        # All at once, so that none is left for a pod that takes the place of another meanwhile.
+        new = await asyncio.gather(*(client.run(["sleep", "1"]) for _ in range(STOCK)))
 
     assert all(result.ok for result in new)
     used = {result.raw.worker for result in (late, *new)}
-    assert len(used & before) >= STOCK - 1, "warm pods were replaced"
+    assert len(used & before) >= STOCK - 2, "warm pods were replaced"
     assert len(cluster.pods.seen - before) <= len(new) + 2
     assert {(record.epoch, record.losses) for record in await cluster.records()} == {(1, 0)}
 
