@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from shared import headers, subjects
-from shared.bus import Bus, Message
+from shared.bus import Bus, Handler, Message
 from shared.messages import Slot, decode
 
 
@@ -40,17 +40,25 @@ class Heard:
 
 
 @asynccontextmanager
+async def listening(bus: Bus, handlers: Mapping[str, Handler]) -> AsyncIterator[None]:
+    """Hear subjects, each with its handler, until the end of the block."""
+    heard = [await bus.subscribe(subject, handler) for subject, handler in handlers.items()]
+    try:
+        yield
+    finally:
+        for subscription in heard:
+            await subscription.unsubscribe()
+
+
+@asynccontextmanager
 async def observe(bus: Bus, pool: str) -> AsyncIterator[Heard]:
     """Listen to a pool's bells, records, slots and heartbeats."""
     heard = Heard()
-    listening = [
-        await bus.subscribe(subjects.bells(pool), heard._on_bell),
-        await bus.subscribe(subjects.record_live(pool), heard._on_record),
-        await bus.subscribe(subjects.slot_live(pool), heard._on_slot),
-        await bus.subscribe(subjects.heartbeat(pool), heard._on_beat),
-    ]
-    try:
+    handlers: dict[str, Handler] = {
+        subjects.bells(pool): heard._on_bell,
+        subjects.record_live(pool): heard._on_record,
+        subjects.slot_live(pool): heard._on_slot,
+        subjects.heartbeat(pool): heard._on_beat,
+    }
+    async with listening(bus, handlers):
         yield heard
-    finally:
-        for subscription in listening:
-            await subscription.unsubscribe()

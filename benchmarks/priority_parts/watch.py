@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from harness.observe import listening
+
 from shared import headers, subjects
-from shared.bus import Bus, Message
+from shared.bus import Bus, Handler, Message
 from shared.messages import decode
 from shared.record import Record
 
@@ -61,16 +63,13 @@ class Watch:
 async def watch(bus: Bus, pool: str) -> AsyncIterator[Watch]:
     """Listen to a pool's heartbeats, bells and records."""
     seen = Watch()
-    listening = [
-        await bus.subscribe(subjects.heartbeat(pool), seen._on_beat),
-        await bus.subscribe(subjects.bells(pool), seen._on_bell),
-        await bus.subscribe(subjects.record_live(pool), seen._on_record),
-    ]
-    try:
+    handlers: dict[str, Handler] = {
+        subjects.heartbeat(pool): seen._on_beat,
+        subjects.bells(pool): seen._on_bell,
+        subjects.record_live(pool): seen._on_record,
+    }
+    async with listening(bus, handlers):
         yield seen
-    finally:
-        for subscription in listening:
-            await subscription.unsubscribe()
 
 
 def recovered(seen: Watch) -> dict[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -16,9 +16,8 @@ from agent_sandbox.embedded.procs import ProcessId
 from agent_sandbox.embedded.table import read_table
 from agent_sandbox.running import RunningTask
 from shared import limits, subjects
-from shared.bus import Bus, BusOptions
+from shared.bus import Bus
 from shared.errors import ServiceError
-from shared.identity import load_identity, roles
 from shared.ids import home
 from shared.record import Record
 from shared.testing.look import Look, until
@@ -27,18 +26,9 @@ SLEEP = "sleep 30"
 
 
 @pytest.fixture
-async def look(embedded: Folder, client: Client) -> AsyncIterator[Look]:
+def look(truth: Bus) -> Look:
     """What the streams hold."""
-    signer = load_identity(embedded.servers / "identity.json").signer
-    bus = await Bus.connect(
-        BusOptions(
-            servers=embedded.read().direct,
-            name="judge",
-            credential=signer.mint("judge", roles.admin()),
-        )
-    )
-    yield Look(bus, "default")
-    await bus.close()
+    return Look(truth, "default")
 
 
 async def owner_of(look: Look, session: str, *, not_epoch: int = 0) -> Record:

@@ -10,28 +10,12 @@ from shared import messages, subjects
 from shared.bus import Bus
 from shared.ids import TOKEN_LENGTH_MAX, home
 from shared.letters import TOKEN_SHOWN_LENGTH
-from shared.messages import TaskResult
 from shared.testing.look import Look, until
 from shared.testing.names import unique
 from shared.views import LetterAnswer, LetterAsk, LetterDropped, LettersAnswer, LettersAsk
 
 FAST = {"survey_s": 0.3}
 TASK = b'{"kind": "open", "keep": true}'
-
-
-async def ended(look: Look, session: str, task: str, *, within_s: float = 10.0) -> TaskResult:
-    """Wait for a task's result."""
-    found: TaskResult = await until(lambda: look.result(session, task), within_s=within_s)
-    return found
-
-
-async def is_empty(look: Look, session: str) -> None:
-    """Wait until a session's inbox is empty."""
-
-    async def check() -> bool:
-        return await look.inbox_size(session) == 0
-
-    await until(check)
 
 
 async def ask(bus: Bus, what: str, question: Any, kind: Any, tenant: str = "acme") -> Any:
@@ -49,7 +33,7 @@ async def test_one_of_an_id_that_can_be_none_is_refused(
     task = unique("task-in-no-session")
     await look.send(session, task, body=TASK)
 
-    result = await ended(look, session, task)
+    result = await look.ended(session, task)
 
     assert (result.status, result.reason) == ("rejected", "invalid")
     assert result.error is not None
@@ -59,7 +43,7 @@ async def test_one_of_an_id_that_can_be_none_is_refused(
     (row,) = (row for row in page.letters if row.letter.task == task)
     assert row.letter.error == result.error
     assert row.letter.origin.startswith(f"I{home(session)}/")
-    await is_empty(look, session)
+    await look.emptied(session)
 
 
 @pytest.mark.parametrize("wrong", ["*", "\ufffd", "n" * (TOKEN_LENGTH_MAX + 1)])
@@ -125,10 +109,10 @@ class TestPoison:
             await worker.leave("killed")
             await look.in_state(session, "poison" if death == 2 else "queued")
 
-        result = await ended(look, session, task)
+        result = await look.ended(session, task)
         assert (result.status, result.reason) == ("poison", "deaths")
         assert len(result.interruptions) == 3
-        assert (await ended(look, session, "task-0002")).reason == "session_ended"
+        assert (await look.ended(session, "task-0002")).reason == "session_ended"
         page = await ask(look.bus, "dead_letters", LettersAsk(limit=1), LettersAnswer)
         (row,) = page.letters
         letter = row.letter
@@ -164,7 +148,7 @@ async def test_a_tenant_finds_only_its_own_dead_letters(start: Any, look: Look) 
     await start("pm-1", **FAST)
     task = unique("task-of-acme")
     await look.send("x", task, body=TASK)
-    await ended(look, "x", task)
+    await look.ended("x", task)
     mine = await ask(look.bus, "dead_letters", LettersAsk(limit=1), LettersAnswer)
     number = LetterAsk(number=mine.letters[0].number)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from shared import messages, subjects
 from shared.ids import home
-from shared.messages import CancelAsk, TaskResult
+from shared.messages import CancelAsk
 from shared.testing.look import Look, until
 from shared.testing.names import unique
 
@@ -18,21 +18,6 @@ def body(deadline_s: float | None = None) -> bytes:
     """Return a task."""
     fields: dict[str, Any] = {"kind": "open", "keep": True}
     return json.dumps(fields | ({"deadline_s": deadline_s} if deadline_s else {})).encode()
-
-
-async def ended(look: Look, session: str, task: str, *, within_s: float = 10.0) -> TaskResult:
-    """Wait for a task's result."""
-    found: TaskResult = await until(lambda: look.result(session, task), within_s=within_s)
-    return found
-
-
-async def is_empty(look: Look, session: str) -> None:
-    """Wait until a session's inbox is empty."""
-
-    async def check() -> bool:
-        return await look.inbox_size(session) == 0
-
-    await until(check)
 
 
 class TestDeadlines:
@@ -51,7 +36,7 @@ class TestDeadlines:
         await look.send(session, "task-0003", body=body())
         worker.task = "task-0001"
 
-        result = await ended(look, session, "task-0002")
+        result = await look.ended(session, "task-0002")
 
         assert (result.status, result.reason) == ("expired", "deadline")
         assert result.error is not None
@@ -60,7 +45,7 @@ class TestDeadlines:
         assert await look.result(session, "task-0003") is None
         assert (await look.in_state(session, "running")).epoch == 1
         await worker.finish(inbox_seq=first)  # late as it is, what finished has finished
-        assert (await ended(look, session, "task-0001")).status == "ok"
+        assert (await look.ended(session, "task-0001")).status == "ok"
 
     async def test_behind_one_that_was_cancelled(self, start: Any, node: Any, look: Look) -> None:
         """Its owner passed that one and runs the next: what finished has finished."""
@@ -76,10 +61,10 @@ class TestDeadlines:
         await look.bus.request(subject, messages.encode(CancelAsk()), timeout_s=5.0)
         worker.task = "task-0002"
 
-        assert (await ended(look, session, "task-0003")).status == "expired"
+        assert (await look.ended(session, "task-0003")).status == "expired"
         assert await look.result(session, "task-0002") is None, "its owner has it in hand"
         await worker.finish(inbox_seq=second)
-        assert (await ended(look, session, "task-0002")).status == "ok"
+        assert (await look.ended(session, "task-0002")).status == "ok"
 
     async def test_of_a_session_whose_pool_has_no_worker(
         self, start: Any, node: Any, look: Look
@@ -95,10 +80,10 @@ class TestDeadlines:
         await look.in_state(session, "idle")
         await look.send(session, "task-0001", body=body(1.0))
 
-        result = await ended(look, session, "task-0001")
+        result = await look.ended(session, "task-0001")
 
         assert (result.status, result.reason) == ("expired", "deadline")
-        await is_empty(look, session)
+        await look.emptied(session)
         assert (await look.record(session)).state == "queued"  # type: ignore[union-attr]  # it is there
 
     async def test_of_a_first_task_that_waits_for_a_worker_again(
@@ -113,14 +98,14 @@ class TestDeadlines:
         await look.send(session, "task-0001", body=body())
         await worker.leave("killed")
 
-        result = await ended(look, session, session, within_s=15.0)
+        result = await look.ended(session, session, within_s=15.0)
 
         assert (result.status, result.reason) == ("expired", "deadline")
         assert result.interruptions[0].cause == "process_exit"
         assert result.error is not None
         assert not result.error.definite, "it had begun"
         assert (await look.in_state(session, "expired")).end_reason == "deadline"
-        assert (await ended(look, session, "task-0001")).reason == "session_ended"
+        assert (await look.ended(session, "task-0001")).reason == "session_ended"
 
     async def test_of_a_session_that_is_not_known_yet(self, start: Any, look: Look) -> None:
         """Its first task may wait in a lane; this one's own time is over."""
@@ -129,7 +114,7 @@ class TestDeadlines:
         await look.send(session, "task-0001", body=body(0.5))
         await look.send(session, "task-0002", body=body())
 
-        result = await ended(look, session, "task-0001")
+        result = await look.ended(session, "task-0001")
 
         assert (result.status, result.reason) == ("expired", "deadline")
         assert await look.result(session, "task-0002") is None
@@ -152,7 +137,7 @@ class TestSessions:
         worker.task = "task-0001"
         await worker.finish(inbox_seq=seq)
 
-        assert (await ended(look, session, "task-0001")).status == "ok"
+        assert (await look.ended(session, "task-0001")).status == "ok"
 
     async def test_an_unknown_one_is_refused_in_the_end(
         self, start: Any, node: Any, look: Look
@@ -165,10 +150,10 @@ class TestSessions:
         worker = (await node.warm(2))[0]
         await worker.create(known)
 
-        result = await ended(look, unknown, "task-0001")
+        result = await look.ended(unknown, "task-0001")
 
         assert (result.status, result.reason) == ("rejected", "unknown_session")
-        await is_empty(look, unknown)
+        await look.emptied(unknown)
         assert await look.result(known, "task-0001") is None
         assert await look.inbox_size(known) == 1
 
@@ -181,7 +166,7 @@ class TestSessions:
         await look.send(probe, task := unique("probe"), body=body())
         await start("pm-1", survey_s=60.0)
         await start("pm-2", survey_s=60.0)
-        await ended(look, probe, task)  # by the first survey: the next one is far
+        await look.ended(probe, task)  # by the first survey: the next one is far
         worker = (await node.warm(2))[0]
         await worker.create(session)
         await worker.finish()
@@ -191,9 +176,9 @@ class TestSessions:
 
         await worker.finish(inbox_seq=closing, close=True)
 
-        result = await ended(look, session, "task-0002")
+        result = await look.ended(session, "task-0002")
         assert (result.status, result.reason) == ("rejected", "session_ended")
-        await is_empty(look, session)
+        await look.emptied(session)
 
     async def test_another_tenant_s_is_as_good_as_unknown(
         self, start: Any, node: Any, look: Look
@@ -207,7 +192,7 @@ class TestSessions:
         await worker.finish()
         await other.send(session, "task-0001", body=body())
 
-        result = await ended(other, session, "task-0001")
+        result = await other.ended(session, "task-0001")
 
         assert (result.status, result.reason) == ("rejected", "unknown_session")
         assert await look.result(session, "task-0001") is None

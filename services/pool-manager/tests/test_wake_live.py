@@ -137,11 +137,7 @@ async def test_an_ended_session_refuses_its_inbox(node: Any, look: Look, session
 
     result = await until(lambda: look.result(session, "task-0001"))
     assert (result.status, result.reason) == ("rejected", "session_ended")
-
-    async def is_empty() -> bool:
-        return await look.inbox_size(session) == 0
-
-    await until(is_empty)
+    await look.emptied(session)
 
 
 async def test_an_unknown_session_is_left_alone(look: Look, session: str) -> None:

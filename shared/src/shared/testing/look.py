@@ -90,6 +90,19 @@ class Look:
         )
         return len(info["state"].get("subjects") or {})
 
+    async def ended(self, session: str, task: str, *, within_s: float = 10.0) -> TaskResult:
+        """Wait for a task's result."""
+        found: TaskResult = await until(lambda: self.result(session, task), within_s=within_s)
+        return found
+
+    async def emptied(self, session: str) -> None:
+        """Wait until a session's inbox is empty."""
+
+        async def is_empty() -> bool:
+            return await self.inbox_size(session) == 0
+
+        await until(is_empty)
+
     async def send(
         self, session: str, task: str, klass: str | None = None, *, body: bytes = b"{}"
     ) -> int:

@@ -101,6 +101,23 @@ def result(
     )
 
 
+def result_of(
+    who: tuple[str, str, str], record: Record | None, end: End, *, now_ms: int, came: Came
+) -> TaskResult:
+    """Return the result of a task, whether its session has a record or not.
+
+    Args:
+        who: tenant, session, task.
+        record: as `result` takes it; None: there is none.
+        end: how the task ends.
+        now_ms: wall clock, milliseconds since 1970.
+        came: what is known of its coming.
+    """
+    if record is None:
+        return result_without_record(who, end, now_ms=now_ms, came=came)
+    return result(who[2], record, end, now_ms=now_ms, came=came)
+
+
 def result_without_record(
     who: tuple[str, str, str], end: End, *, now_ms: int, came: Came = NOT_KNOWN
 ) -> TaskResult:

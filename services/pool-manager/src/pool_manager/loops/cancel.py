@@ -145,11 +145,8 @@ class Canceller:
     ) -> None:
         """Write the task's result; whether it holds shows in the next reading."""
         now_ms = int(time.time() * 1000)
-        if record is None:
-            who = (target.tenant, target.session, target.task)
-            result = ends.result_without_record(who, end, now_ms=now_ms, came=came)
-        else:
-            result = ends.result(target.task, record, end, now_ms=now_ms, came=came)
+        who = (target.tenant, target.session, target.task)
+        result = ends.result_of(who, record, end, now_ms=now_ms, came=came)
         try:
             await self._truth.put_result(result)
         except ServiceError as exc:

@@ -165,13 +165,14 @@ class Overdue:
     async def _end_entry(self, due: Due, known: Known | None) -> None:
         """Write the result, then remove the entry: its session need not be woken for it."""
         now_ms = self.now_ms()
-        if known is not None:
-            result = ends.result(due.task, known.record, ends.EXPIRED, now_ms=now_ms, came=due.came)
-        else:
-            is_late = due.unknown_ms is not None and due.unknown_ms <= now_ms
-            how = ends.UNKNOWN_SESSION if is_late else ends.EXPIRED
-            who = (due.tenant, due.session, due.task)
-            result = ends.result_without_record(who, how, now_ms=now_ms, came=due.came)
+        unknown_late = known is None and due.unknown_ms is not None and due.unknown_ms <= now_ms
+        result = ends.result_of(
+            (due.tenant, due.session, due.task),
+            known.record if known else None,
+            ends.UNKNOWN_SESSION if unknown_late else ends.EXPIRED,
+            now_ms=now_ms,
+            came=due.came,
+        )
         if await end_entry(self._truth, due.seq, result):
             log.info("task.ended", session_id=due.session, task_id=due.task, status=result.status)
 

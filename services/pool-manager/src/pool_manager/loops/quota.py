@@ -82,10 +82,7 @@ class QuotaKeeper:
             if number < stays or not can_be_found(entry.task):
                 continue
             now_ms, came = int(time.time() * 1000), entry.came
-            if record is None:
-                who = (tenant, session, entry.task)
-                result = ends.result_without_record(who, end, now_ms=now_ms, came=came)
-            else:
-                result = ends.result(entry.task, record, end, now_ms=now_ms, came=came)
+            who = (tenant, session, entry.task)
+            result = ends.result_of(who, record, end, now_ms=now_ms, came=came)
             if await end_entry(self._truth, entry.seq, result):
                 log.info("task.rejected", session_id=session, task_id=entry.task, reason="limit")
