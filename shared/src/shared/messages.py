@@ -66,6 +66,10 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     accepted_ms: int = 0
     """The stream's clock: PubAck of the task."""
+    delivered_ms: float = 0
+    """The queue's message was handed to the worker."""
+    warm: bool = False
+    """A waiting worker was rung for it; else it waited for a pod to start, or for its session's turn."""
     claimed_ms: float = 0
     started_ms: float = 0
     """First instruction of user code."""
@@ -235,6 +239,8 @@ class OutputEvent(Message, frozen=True, kw_only=True, omit_defaults=True):
     task: str
     worker: str = ""
     at_ms: float = 0
+    timing: Timing | None = None
+    """On `started`."""
     interruption: Interruption | None = None
     workspace_lost: WorkspaceLost | None = None
     transfer: Transfer | None = None

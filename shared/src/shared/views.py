@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -75,6 +75,69 @@ class SessionAnswer(Message, frozen=True, kw_only=True, omit_defaults=True):
     """Task that runs now."""
     silent_ms: int | None = None
     """Since the worker was last heard; None where no worker has the session."""
+    error: ErrorInfo | None = None
+
+
+class TasksAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """Ask for a page of one session's tasks."""
+
+    session: str
+    limit: Annotated[int, Meta(ge=1, le=limits.ASK_ITEMS_MAX)] = 100
+    after: str | None = None
+    """`next` of the page before."""
+    state: Literal["waiting", "running", "ended"] | None = None
+
+
+class TaskRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One task in a listing."""
+
+    task: str
+    state: Literal["waiting", "running", "ended"]
+    kind: str = ""
+    """Of ended ones."""
+    status: str = ""
+    """Of ended ones: its result's."""
+    reason: str = ""
+    accepted_ms: int = 0
+    ended_ms: int = 0
+
+
+class TasksAnswer(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """A page of a session's tasks, in the order in which they were accepted."""
+
+    tasks: tuple[TaskRow, ...] = ()
+    next: str | None = None
+    """Pass it as `after` for the next page; None: this was the last."""
+    error: ErrorInfo | None = None
+
+
+class OutputAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """Ask for what is stored of a task's output and events, in order."""
+
+    session: str
+    task: str
+    after: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    """`next` of the answer before; 0: from the start."""
+
+
+class OutputMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One stored message: as it was heard live."""
+
+    headers: dict[str, str]
+    at_ms: int
+    """The stream's clock."""
+    data: bytes = b""
+    """Base64 in JSON."""
+
+
+class OutputAnswer(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """Some of what is stored, bounded in bytes."""
+
+    messages: tuple[OutputMessage, ...] = ()
+    next: int = 0
+    """Pass it as `after` for what comes behind."""
+    more: bool = False
+    """There was more at the time of the answer."""
     error: ErrorInfo | None = None
 
 
