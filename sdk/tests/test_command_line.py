@@ -22,7 +22,7 @@ COMMANDS = (
     *(("session", verb) for verb in ("create", "exec", "python", "list", "show", "close")),
     *(("session", verb) for verb in ("write", "read", "ls", "rm")),
     *(("session", verb) for verb in ("put", "get")),
-    *(("task", verb) for verb in ("show", "cancel")),
+    *(("task", verb) for verb in ("list", "show", "cancel")),
     *(("deadletter", verb) for verb in ("list", "show", "replay", "drop")),
 )
 

@@ -78,6 +78,31 @@ def test_a_session_is_shown_and_listed(cli: Cli, session: str) -> None:
     assert "tasks done 2" in cli("session", "show", session).stdout
 
 
+def test_the_tasks_of_a_session_are_listed(cli: Cli, session: str) -> None:
+    """Oldest first, the one that founded it included; page by page, and by state."""
+    cli("session", "python", session, "-c", "1 / 0")
+
+    whole = json.loads(cli("task", "list", session, "--json").stdout)
+    first = json.loads(cli("task", "list", session, "--limit", "1", "--json").stdout)
+    rest = json.loads(
+        cli("task", "list", session, "--after", first["next"], "--json").stdout,
+    )
+    nothing = cli("task", "list", session, "--in-state", "waiting")
+    unknown = cli("task", "list", "no-such-session")
+
+    assert [(row["kind"], row["status"]) for row in whole["tasks"]] == [
+        ("open", "ok"),
+        ("python", "failed"),
+    ]
+    assert whole["tasks"][0]["task"] == session
+    assert first["tasks"] + rest["tasks"] == whole["tasks"]
+    assert "next" not in rest
+    assert session in cli("task", "list", session).stdout
+    assert (nothing.stdout, nothing.stderr) == ("", "agent-sandbox: no such tasks\n")
+    assert unknown.returncode == 125
+    assert unknown.stderr.startswith("agent-sandbox: not_found: no session no-such-session")
+
+
 def test_a_closed_session_takes_nothing_more(cli: Cli, session: str) -> None:
     """Closing ends it, closing again does no harm, and a task for it is rejected with the reason."""
     first, second = cli("session", "close", session), cli("session", "close", session)

@@ -103,7 +103,8 @@ class TaskRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TasksAnswer(Message, frozen=True, kw_only=True, omit_defaults=True):
-    """A page of a session's tasks, in the order in which they were accepted."""
+    """A page of a session's tasks: those that ended, in the order in which they did; then what runs; then what waits, in
+    the order in which it was accepted. It may be shorter than asked, even empty, and not be the last."""
 
     tasks: tuple[TaskRow, ...] = ()
     next: str | None = None

@@ -1,18 +1,20 @@
-"""`task`: look at and cancel tasks by their id."""
+"""`task`: list a session's tasks, look at and cancel tasks by their id."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import click
 
-from agent_sandbox.cli.options import json_option, open_client, state_option
-from agent_sandbox.cli.output import note, print_json
+from agent_sandbox.cli.options import json_option, open_client, session_argument, state_option
+from agent_sandbox.cli.output import ago, note, page_json, print_json, print_table
 from agent_sandbox.results import EXIT_SYSTEM, Result, describe
 from shared.errors import NotFound
-from shared.views import SessionAnswer, ShowAsk
+from shared.views import SessionAnswer, ShowAsk, TasksAnswer, TasksAsk
 
 UNKNOWN = (
     "there is no record of it: if it still waits in a lane or is not published yet, name its pool (--pool); "
@@ -30,6 +32,53 @@ session_option = click.option(
 @click.group()
 def task() -> None:
     """Tasks by their id."""
+
+
+@task.command("list")
+@session_argument
+@click.option(
+    "--in-state",
+    type=click.Choice(["waiting", "running", "ended"]),
+    help="Only tasks in this state.",
+)
+@click.option("--limit", type=click.IntRange(1, 500), default=100, show_default=True)
+@click.option("--after", metavar="PLACE", help="Go on there: the next page.")
+@state_option
+@json_option
+def list_tasks(
+    session_id: str, state: Path | None, as_json: bool, in_state: Any, **page: Any
+) -> None:
+    """List a session's tasks: what has ended, what runs, what waits."""
+
+    async def work() -> TasksAnswer:
+        asked = TasksAsk(session=session_id, state=in_state, **page)
+        async with open_client(state) as client:
+            return await client.ask("tasks", asked, TasksAnswer)
+
+    answer = asyncio.run(work())
+    if as_json:
+        print_json(page_json("tasks", answer.tasks, answer.next))
+        return
+    now_s = time.time()
+    print_table(
+        "",
+        ("task", "state", "kind", "result", "why", "accepted", "ended"),
+        [
+            (
+                row.task,
+                row.state,
+                row.kind,
+                row.status,
+                row.reason,
+                ago(row.accepted_ms, now_s),
+                ago(row.ended_ms, now_s),
+            )
+            for row in answer.tasks
+        ],
+        empty="no such tasks",
+    )
+    if answer.next:
+        note(f"there are more: --after {answer.next}")
 
 
 @task.command()

@@ -17,6 +17,7 @@ from pool_manager.adapters.mint import SpecMint
 from pool_manager.adapters.nodes import BusVoice, BusWorkers, LocalPods, StreamSlots
 from pool_manager.adapters.objects import StreamObjects
 from pool_manager.adapters.queue import StreamQueue
+from pool_manager.adapters.results import StreamResults
 from pool_manager.adapters.truth import StreamTruth
 from pool_manager.core.clock import ServerClock
 from pool_manager.core.lost import Bounds
@@ -24,7 +25,7 @@ from pool_manager.core.peers import BEAT_S, ManagerBeat
 from pool_manager.core.plan import Times
 from pool_manager.core.quota import Quotas
 from pool_manager.core.world import World
-from pool_manager.loops.answer import Answerer
+from pool_manager.loops.answer import Answerer, Sources
 from pool_manager.loops.balance import Balancer
 from pool_manager.loops.cancel import Canceller
 from pool_manager.loops.expire import Expirer
@@ -112,8 +113,7 @@ class Manager:
         objects = StreamObjects(bus)
         self._answerer = Answerer(
             self.world,
-            at("answer", truth),
-            letters,
+            Sources(at("answer", truth), StreamResults(bus), letters),
             at("answer", voice),
             objects.drop,
         )

@@ -239,6 +239,10 @@ NOT_PLACED: dict[str, str] = {
     "pool_manager.recover.payload": "the third death in a task: judged again until it is done",
     "pool_manager.answer.page": "a question of a client, who asks again",
     "pool_manager.answer.find": "a question of a client, who asks again",
+    **{
+        f"pool_manager.list_tasks.{method}": "a question of a client, who asks again"
+        for method in ("ended", "next_entry", "read", "result")
+    },
     "pool_manager.answer.remove": "a client drops a letter, and asks again",
     "pool_manager.renew.answer": "a worker that got no answer asks again, for a fifth of its credential's life",
     **{

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,8 +15,10 @@ from pool_manager.core.table import Row, key_of
 from pool_manager.core.world import World
 from pool_manager.loops.cancel import BUSY
 from pool_manager.loops.hands import Hands
+from pool_manager.loops.list_tasks import TaskLister
 from pool_manager.ports import Heard, Known, Replies, Truth
 from pool_manager.ports.letters import Letters
+from pool_manager.ports.results import Results
 from shared import messages
 from shared.errors import ErrorInfo, NotFound, ServiceError
 from shared.ids import parse_task_id
@@ -36,11 +39,21 @@ from shared.views import (
     SessionRow,
     SessionsAnswer,
     ShowAsk,
+    TasksAnswer,
+    TasksAsk,
 )
 
 
 class _Failed(Message, frozen=True, kw_only=True):
     error: ErrorInfo
+
+
+class Sources(NamedTuple):
+    """Where answers come from."""
+
+    truth: Truth
+    results: Results
+    letters: Letters
 
 
 class Answerer:
@@ -49,22 +62,23 @@ class Answerer:
     def __init__(
         self,
         world: World,
-        truth: Truth,
-        letters: Letters,
+        sources: Sources,
         replies: Replies,
         drop_object: Callable[[str, str], Awaitable[None]],
     ) -> None:
-        """Answer from what `world` knows, and from the leaders; `drop_object` removes a tenant's object by its id."""
+        """Answer from what `world` knows, and from `sources`; `drop_object` removes a tenant's object by its id."""
         self.hands = Hands("answer", count=8, pending_max=512)
         self._world = world
-        self._truth = truth
-        self._letters = letters
+        self._truth = sources.truth
+        self._tasks = TaskLister(sources.truth, sources.results)
+        self._letters = sources.letters
         self._replies = replies
         self._drop = drop_object
         self._number = 0
         self._by_name: dict[str, Callable[[str, bytes], Awaitable[msgspec.Struct]]] = {
             "sessions": self._sessions,
             "session": self._session,
+            "tasks": self._list_tasks,
             "pools": self._pools,
             "dead_letters": self._letters_page,
             "dead_letter": self._letter,
@@ -122,6 +136,9 @@ class Answerer:
             task=beat.task if names_it else None,
             silent_ms=round((time.monotonic() - worker.seen) * 1000),
         )
+
+    async def _list_tasks(self, tenant: str, body: bytes) -> TasksAnswer:
+        return await self._tasks.page(tenant, messages.decode(body, TasksAsk))
 
     async def _letters_page(self, tenant: str, body: bytes) -> LettersAnswer:
         ask = messages.decode(body, LettersAsk) if body else LettersAsk()
