@@ -12,8 +12,8 @@ from harness.load import task_id
 from harness.running import say
 
 from agent_sandbox.orders import Order
+from agent_sandbox.over_nats.publishing import publish_order
 from agent_sandbox.places import TENANT
-from agent_sandbox.publishing import publish_order
 from shared import subjects
 from shared.bus import Bus
 from shared.errors import OutcomeUnknown, ServiceError
@@ -181,11 +181,9 @@ class Load:
             tenant=tenant,
             session=session,
             task=task,
-            subject=subjects.task(tenant, self._pool, klass)
-            if first
-            else subjects.session_task(tenant, session, task),
             body=body,
             pool=self._pool if first else None,
+            klass=klass if first else None,
             wait_s=PUBLISH_S,
         )
         seq, certain = 0, True

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent_sandbox.orders import Order
+from agent_sandbox.over_nats import NatsTransport
 from agent_sandbox.running import RunningTask, start_task
 from shared.errors import Unavailable
 
@@ -43,7 +44,6 @@ ORDER = Order(
     tenant="t",
     session="session-1",
     task="task-0001",
-    subject="",
     body=b"",
     wait_s=60.0,
     pool="p",
@@ -52,7 +52,7 @@ ORDER = Order(
 
 def running(bus: Any) -> RunningTask:
     """Return a task that is not published."""
-    return RunningTask(bus, ORDER)
+    return RunningTask(NatsTransport(bus, "t"), ORDER)
 
 
 async def test_a_task_that_cannot_be_heard_keeps_no_subscription() -> None:
@@ -100,7 +100,7 @@ class MovingBus:
 async def test_a_server_that_dies_before_the_publish_is_no_error() -> None:
     """The subscriptions are tried again on the next server; the task is published once, within the caller's deadline."""
     bus: Any = MovingBus(refusals=3)
-    await start_task(bus, ORDER, deadline_s=5)
+    await start_task(NatsTransport(bus, "t"), ORDER, deadline_s=5)
 
     assert bus.published == [f"{ORDER.session}:{ORDER.task}"]
 
@@ -109,6 +109,6 @@ async def test_no_server_at_all_is_an_error_at_the_deadline() -> None:
     """Nothing was published, and the error says so."""
     bus: Any = MovingBus(refusals=1000)
     with pytest.raises(Unavailable):
-        await start_task(bus, ORDER, deadline_s=0.3)
+        await start_task(NatsTransport(bus, "t"), ORDER, deadline_s=0.3)
 
     assert bus.published == []

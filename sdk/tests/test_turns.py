@@ -11,9 +11,7 @@ from agent_sandbox.orders import Order
 from agent_sandbox.turns import PublishTurns
 from shared.errors import Unavailable
 
-ORDER = Order(
-    tenant="t", session="task-0001", task="task-0001", subject="s", body=b"", pool="p", wait_s=1
-)
+ORDER = Order(tenant="t", session="task-0001", task="task-0001", body=b"", pool="p", wait_s=1)
 
 
 async def test_a_publish_without_a_turn_was_surely_not_published(

@@ -13,6 +13,7 @@ import pytest
 
 from agent_sandbox import Client, ClientOptions, Forbidden
 from agent_sandbox.embedded.folder import Folder
+from agent_sandbox.over_nats import NatsTransport
 from agent_sandbox.running import RunningTask
 from shared import messages, subjects
 from shared.bus import Bus
@@ -117,7 +118,7 @@ async def test_another_tenant_may_not_ask_for_a_cancel(
 ) -> None:
     """The servers refuse the request, and it says so at once and for certain."""
     posing = Client(msgspec.structs.replace(stranger.options, tenant="default"))
-    posing._bus = stranger.bus
+    posing._transport = NatsTransport(stranger.bus, "default")
 
     with pytest.raises(Forbidden) as refused:
         await posing.cancel(running.task_id)

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from agent_sandbox import Client, Forbidden, InvalidMessage, NotFound
+from agent_sandbox.over_nats import NatsTransport
 from agent_sandbox.running import RunningTask
 from shared import headers, limits, messages, subjects
 from shared.ids import task_id_of_delivery
@@ -237,7 +238,7 @@ async def test_pages_go_from_the_newest_to_the_oldest(client: Client, letter: Le
 async def test_a_client_may_not_ask_for_another_tenant_s(client: Client) -> None:
     """The servers refuse the question."""
     other = Client(msgspec.structs.replace(client.options, tenant="other"))
-    other._bus = client.bus
+    other._transport = NatsTransport(client.bus, "other")
 
     with pytest.raises(Forbidden):
         await other.dead_letters.list()

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from agent_sandbox.orders import Order
-from agent_sandbox.publishing import publish_order
+from agent_sandbox.over_nats.publishing import publish_order
 from shared import subjects
 from shared.bus import Bus
 from shared.cluster import Cluster
@@ -21,12 +21,9 @@ from shared.ids import home
 def order(pool: str | None = None) -> Order:
     """Return a session's next task, or with a pool a session's first."""
     session, task = str(uuid4()), str(uuid4())
-    subject = subjects.session_task("acme", session, task)
     if pool is not None:
-        task, subject = session, subjects.task("acme", pool, "interactive")
-    return Order(
-        tenant="acme", session=session, task=task, subject=subject, body=b"{}", pool=pool, wait_s=1
-    )
+        task = session
+    return Order(tenant="acme", session=session, task=task, body=b"{}", pool=pool, wait_s=1)
 
 
 @pytest.mark.slow

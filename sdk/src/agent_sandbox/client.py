@@ -10,10 +10,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 import msgspec
 
-from agent_sandbox.access import Access, ClientOptions, bus_options, find_access
-from agent_sandbox.asking import ASK_TIMEOUT_S, ask
-from agent_sandbox.cancelling import bounded, cancel_task
-from agent_sandbox.drawing import IdDrawer
+from agent_sandbox.access import Access, ClientOptions, find_access
 from agent_sandbox.letters import DeadLetters
 from agent_sandbox.objects import Objects
 from agent_sandbox.orders import (
@@ -25,18 +22,18 @@ from agent_sandbox.orders import (
     make_task_id,
     program_task,
 )
-from agent_sandbox.places import FAILPOINTS_VARIABLE
+from agent_sandbox.over_nats import NatsTransport
 from agent_sandbox.results import Result
-from agent_sandbox.running import RESULT_GRACE_S, RunningTask, finish
+from agent_sandbox.running import RESULT_GRACE_S, RunningTask, bounded, finish
 from agent_sandbox.session import Session
+from agent_sandbox.transport import Transport
 from agent_sandbox.turns import PublishTurns
-from shared import messages, subjects
 from shared.bus import Bus
-from shared.failpoints import Failpoints
 from shared.ids import parse_name, parse_task_id
-from shared.messages import CancelAnswer, TaskResult
+from shared.messages import CancelAnswer
 from shared.task import Open, Task, encode_task
 
+ASK_TIMEOUT_S = 5.0
 READ_AGAIN_S = (0.05, 0.15, 0.0)
 T = TypeVar("T")
 
@@ -59,9 +56,8 @@ class Client:
                 default state folder.
         """
         self.options = options or ClientOptions()
-        self._bus: Bus | None = None
+        self._transport: Transport | None = None
         self._turns = PublishTurns()
-        self._ids = IdDrawer()
 
     async def __aenter__(self) -> Self:
         """Connect.
@@ -75,12 +71,9 @@ class Client:
         access: Access = await asyncio.to_thread(
             find_access, given.state, given.servers, given.credential, dict(os.environ)
         )
-        bus = await Bus.connect(
-            bus_options(access),
-            deadline_s=given.connect_s,
+        self._transport = await NatsTransport.connect(
+            access, given.tenant, deadline_s=given.connect_s
         )
-        await self._ids.listen(bus)
-        self._bus = Failpoints(os.environ.get(FAILPOINTS_VARIABLE), "client").at("bus", bus)
         return self
 
     async def __aexit__(
@@ -90,20 +83,32 @@ class Client:
         trace: TracebackType | None,
     ) -> None:
         """Close the connection; tasks go on."""
-        bus, self._bus = self._bus, None
-        if bus is not None:
-            await bus.close()
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.close()
 
     @property
-    def bus(self) -> Bus:
-        """The connection.
+    def transport(self) -> Transport:
+        """The way to the system.
 
         Raises:
             RuntimeError: the client is not entered.
         """
-        if self._bus is None:
+        if self._transport is None:
             raise RuntimeError("use the client in `async with Client() as client:`")
-        return self._bus
+        return self._transport
+
+    @property
+    def bus(self) -> Bus:
+        """The connection to NATS, for subjects that this client has no word for.
+
+        Raises:
+            RuntimeError: the client is not entered, or goes through a gateway.
+        """
+        transport = self.transport
+        if isinstance(transport, NatsTransport):
+            return transport.bus
+        raise RuntimeError("a client that goes through a gateway has no connection to NATS")
 
     @property
     def dead_letters(self) -> DeadLetters:
@@ -113,7 +118,7 @@ class Client:
     @property
     def objects(self) -> Objects:
         """Content of any size by reference, such as the outputs that a result names."""
-        return Objects(self.bus, self.options.tenant)
+        return Objects(self.transport)
 
     async def run(
         self,
@@ -136,7 +141,7 @@ class Client:
             Rejected: no such pool, lane full; it was not accepted.
             OutcomeUnknown: it may have been accepted: no answer, or no result within its deadline.
         """
-        task_id = options.setdefault("task_id", self._ids.draw())
+        task_id = options.setdefault("task_id", self.transport.draw_id())
         try:
             task = await self.start(argv, **options)
         except asyncio.CancelledError:
@@ -174,19 +179,19 @@ class Client:
         """
         pool = parse_name(options.get("pool", "default"), "pool")
         klass = check_class(options.get("klass", "interactive"))
-        task_id = parse_task_id(options.get("task_id") or self._ids.draw())
+        task_id = parse_task_id(options.get("task_id") or self.transport.draw_id())
         order = Order(
             tenant=self.options.tenant,
             session=task_id,
             task=task_id,
-            subject=subjects.task(self.options.tenant, pool, klass),
             body=encode_task(task),
             pool=pool,
+            klass=klass,
             replay_of=options.get("replay_of"),
             wait_s=task.deadline_s + RESULT_GRACE_S,
             made=options.get("made", ()),
         )
-        return await self._turns.start(self.bus, order, deadline_s=self.options.publish_s)
+        return await self._turns.start(self.transport, order, deadline_s=self.options.publish_s)
 
     # --- sessions --------------------------------------------------------------------------------------------------
 
@@ -227,7 +232,6 @@ class Client:
             tenant=self.options.tenant,
             session=session_id,
             task=task_id,
-            subject=subjects.session_task(self.options.tenant, session_id, task_id),
             body=encode_task(task),
             pool=None,
             klass=None if klass is None else check_class(klass),
@@ -235,7 +239,7 @@ class Client:
             wait_s=task.deadline_s + RESULT_GRACE_S,
             made=options.get("made", ()),
         )
-        return await self._turns.start(self.bus, order, deadline_s=self.options.publish_s)
+        return await self._turns.start(self.transport, order, deadline_s=self.options.publish_s)
 
     async def read_result(self, task_id: str, *, session_id: str | None = None) -> Result | None:
         """Return the stored result of a task, or None while there is none.
@@ -244,11 +248,11 @@ class Client:
             task_id: the task.
             session_id: its session; None: it is its session's first task (a one-shot, say).
         """
-        names = (self.options.tenant, parse_task_id(session_id or task_id), parse_task_id(task_id))
+        names = (parse_task_id(session_id or task_id), parse_task_id(task_id))
         for pause_s in READ_AGAIN_S:  # any server answers, and one may be a moment behind
-            body = await self.bus.read_result(*names, timeout_s=ASK_TIMEOUT_S)
-            if body is not None:
-                return Result(raw=messages.decode(body, TaskResult))
+            stored = await self.transport.read_result(*names, timeout_s=ASK_TIMEOUT_S)
+            if stored is not None:
+                return Result(raw=stored)
             await asyncio.sleep(pause_s)
         return None
 
@@ -270,12 +274,11 @@ class Client:
             tenant=self.options.tenant,
             session=parse_task_id(session_id or task_id),
             task=parse_task_id(task_id),
-            subject="",
             body=b"",
             pool=pool,
             wait_s=0,
         )
-        return await cancel_task(self.bus, order, wait_s=ASK_TIMEOUT_S * 3)
+        return await self.transport.cancel(order, wait_s=ASK_TIMEOUT_S * 3)
 
     async def ask(self, what: str, question: msgspec.Struct, kind: type[T]) -> T:
         """Ask the pool-managers about this tenant's sessions or the pools.
@@ -290,4 +293,4 @@ class Client:
             ServiceError: it refuses, with its code.
             OutcomeUnknown: no answer in time; nothing was changed.
         """
-        return await ask(self.bus, subjects.ask(self.options.tenant, what), question, kind)
+        return await self.transport.ask(what, question, kind)

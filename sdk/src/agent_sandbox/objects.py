@@ -13,18 +13,15 @@ from typing import Any, BinaryIO, Protocol
 import msgspec
 
 from agent_sandbox.orders import Content, RunOptions, check_options, input_file
-from shared import limits, messages, subjects
-from shared.bus import Bus
+from agent_sandbox.transport import Transport
+from shared import limits
 from shared.errors import InvalidMessage, LimitExceeded, ServiceError
 from shared.files import ObjectRef
-from shared.objects import read_object, write_object
 from shared.task import InputFile
-from shared.views import ObjectDropAsk
 
 INLINE_BYTES_MAX = 128 * 1024
 """Files of one task that go in its message, together, as JSON has them; further ones go by reference."""
 PIECE_BYTES = 256 * 1024
-DROP_S = 5.0
 
 Source = Path | str | bytes | BinaryIO | AsyncIterator[bytes]
 """A file of this machine, text, bytes, an open binary file, or whatever yields bytes."""
@@ -43,10 +40,9 @@ class Writable(Protocol):
 class Objects:
     """One tenant's objects. Immutable; they go after 48 hours, or when they are dropped."""
 
-    def __init__(self, bus: Bus, tenant: str) -> None:
-        """Use a client's connection."""
-        self._bus = bus
-        self._tenant = tenant
+    def __init__(self, transport: Transport) -> None:
+        """Use a client's way to the system."""
+        self._transport = transport
 
     async def put(self, source: Source, *, on_progress: OnProgress | None = None) -> ObjectRef:
         """Store content, at the memory of a few chunks however large it is.
@@ -72,7 +68,7 @@ class Objects:
             if on_progress is not None:
                 on_progress(done_bytes, total_bytes)
 
-        return await write_object(self._bus, self._tenant, _pieces(source), on_stored=stored)
+        return await self._transport.write_object(_pieces(source), stored)
 
     async def get(
         self, reference: ObjectRef, to: Path | Writable, *, on_progress: OnProgress | None = None
@@ -112,11 +108,11 @@ class Objects:
         Raises:
             ServiceError: as `get`.
         """
-        return read_object(self._bus, self._tenant, reference)
+        return self._transport.read_object(reference)
 
     async def drop(self, *ids: str) -> None:
         """Remove objects for good; what could not be removed now goes by its age."""
-        await drop_objects(self._bus, self._tenant, ids)
+        await self._transport.drop_objects(ids)
 
     @asynccontextmanager
     async def given_back(self, made: Sequence[str]) -> AsyncIterator[None]:
@@ -168,20 +164,12 @@ class Objects:
         self, reference: ObjectRef, file: Writable, on_progress: OnProgress | None
     ) -> None:
         done_bytes = 0
-        async with aclosing(read_object(self._bus, self._tenant, reference)) as chunks:
+        async with aclosing(self._transport.read_object(reference)) as chunks:
             async for chunk in chunks:
                 await asyncio.to_thread(file.write, chunk)
                 done_bytes += len(chunk)
                 if on_progress is not None:
                     on_progress(done_bytes, reference.size_bytes)
-
-
-async def drop_objects(bus: Bus, tenant: str, ids: tuple[str, ...]) -> None:
-    """Remove objects; what could not be removed now goes by its age."""
-    if ids:
-        with suppress(ServiceError):
-            ask = messages.encode(ObjectDropAsk(objects=ids))
-            await bus.request(subjects.ask(tenant, "object_drop"), ask, timeout_s=DROP_S)
 
 
 def size_of(source: Source) -> int | None:

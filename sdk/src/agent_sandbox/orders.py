@@ -78,12 +78,11 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     session: str
     task: str
-    subject: str
     body: bytes
     pool: str | None
     """Pool of a first task; None for a later task of a session."""
     klass: str | None = None
-    """Class that a later task of a session asks for; None: the session's own. A first task's stands in its subject."""
+    """Class that it asks for; None: `interactive` for a first task, its session's own for a later one."""
     replay_of: str | None = None
     """The task whose dead letter this one replays."""
     wait_s: float

@@ -1,6 +1,6 @@
 """One task of ours: published once, watched until its result is there.
 
-Results are heard at the moment they are stored (`done.…`, subscribed before the publish) and read once a second in
+Results are heard at the moment they are stored (listened for before the publish) and asked for once a second in
 between, so that a message lost on the way costs a second and nothing else.
 """
 
@@ -9,23 +9,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from agent_sandbox.cancelling import bounded, cancel_task
-from agent_sandbox.events import Event, Sequencer, Started
-from agent_sandbox.objects import drop_objects
+from agent_sandbox.events import Event, Started
 from agent_sandbox.orders import Order
-from agent_sandbox.publishing import publish_order
 from agent_sandbox.results import Result
-from shared import messages, subjects
-from shared.bus import Bus, Message, Subscription
-from shared.errors import InvalidMessage, OutcomeUnknown, Unavailable
+from agent_sandbox.transport import Transport
+from shared.errors import OutcomeUnknown, Unavailable
 from shared.messages import CancelAnswer, TaskResult
 
 READ_EVERY_S = 1.0
-READ_TIMEOUT_S = 0.5
+CANCEL_BOUND_S = 16.0
 LATE_START_S = 0.1
 LISTEN_AGAIN_S = 0.2
 EVENTS_MAX = 4096
@@ -35,22 +31,21 @@ RESULT_GRACE_S = 60.0
 
 
 class RunningTask:
-    """A task that was published. Use it as a context manager, or await `result`: both end its subscriptions."""
+    """A task that was published. Use it as a context manager, or await `result`: both end its watch."""
 
-    def __init__(self, bus: Bus, order: Order) -> None:
+    def __init__(self, transport: Transport, order: Order) -> None:
         """Start nothing yet: `start_task` does."""
-        self._bus = bus
+        self._transport = transport
         self._order = order
+        self._watch = transport.watch(order, self)
         self._made = order.made
         self._called = time.monotonic()
         self._done: asyncio.Future[TaskResult] = asyncio.get_running_loop().create_future()
         self._started_after_s: float | None = None
         self._start_heard = asyncio.Event()
         self._total_s = 0.0
-        self._sequencer = Sequencer()
         self._events: asyncio.Queue[Event] = asyncio.Queue(EVENTS_MAX)
         self._keep_events = True
-        self._subscriptions: list[Subscription] = []
 
     @property
     def task_id(self) -> str:
@@ -82,9 +77,7 @@ class RunningTask:
 
     async def forget(self) -> None:
         """Stop listening; the task goes on, its result can be read later by its id."""
-        subscriptions, self._subscriptions = self._subscriptions, []
-        for subscription in subscriptions:
-            await subscription.unsubscribe()
+        await self._watch.close()
 
     async def result(self, *, wait_s: float | None = None) -> Result:
         """Wait for the task's one result.
@@ -106,7 +99,7 @@ class RunningTask:
         finally:
             await self.forget()
         made, self._made = self._made, ()
-        await drop_objects(self._bus, self._order.tenant, made)
+        await self._transport.drop_objects(made)
         return self._to_result(stored)
 
     async def events(self) -> AsyncIterator[Event]:
@@ -142,7 +135,7 @@ class RunningTask:
                 getting.cancel()
         while not self._events.empty():
             yield self._events.get_nowait()
-        for event in self._sequencer.finish(stored):
+        for event in self._watch.rest(stored):
             yield event
 
     def ignore_events(self) -> None:
@@ -161,46 +154,33 @@ class RunningTask:
         Raises:
             OutcomeUnknown: nobody answered in time.
         """
-        return await cancel_task(self._bus, self._order, wait_s=wait_s)
+        return await self._transport.cancel(self._order, wait_s=wait_s)
 
     # --- what is heard ---------------------------------------------------------------------------------------------
 
     async def listen(self) -> None:
-        """Subscribe to the task's result and events: before the publish, so that nothing is missed."""
-        names = (self._order.tenant, self._order.session, self._order.task)
-        heard = await asyncio.gather(
-            self._bus.subscribe(subjects.done(*names), self._hear_result),
-            self._bus.subscribe(subjects.output(*names), self._hear_event),
-            return_exceptions=True,
-        )
-        self._subscriptions = [one for one in heard if not isinstance(one, BaseException)]
-        for one in heard:
-            if isinstance(one, BaseException):
-                await self.forget()
-                raise one
+        """Begin to hear the task: before the publish, so that nothing is missed.
 
-    def _hear_result(self, message: Message) -> None:
-        if self._done.done():
-            return
-        try:
-            stored = messages.decode(message.data, TaskResult)
-        except InvalidMessage:  # from a newer system; the read will say so
-            return
-        self._settle(stored)
+        Raises:
+            Unavailable: not now; nothing is left behind.
+        """
+        await self._watch.listen()
 
-    def _hear_event(self, message: Message) -> None:
-        for event in self._sequencer.take(message.headers, message.data):
-            if isinstance(event, Started) and self._started_after_s is None:
-                self._started_after_s = time.monotonic() - self._called
-                self._start_heard.set()
-            if self._keep_events:
-                try:
-                    self._events.put_nowait(event)
-                except asyncio.QueueFull:  # the reader is too slow: the rest comes from the result
-                    self._keep_events = False
-                    self._sequencer.lose(event)
+    def hear(self, event: Event) -> bool:
+        """Take an event from the watch; return False where the reader is too slow: the rest comes from the result."""
+        if isinstance(event, Started) and self._started_after_s is None:
+            self._started_after_s = time.monotonic() - self._called
+            self._start_heard.set()
+        if self._keep_events:
+            try:
+                self._events.put_nowait(event)
+            except asyncio.QueueFull:
+                self._keep_events = False
+                return False
+        return True
 
-    def _settle(self, stored: TaskResult) -> None:
+    def settle(self, stored: TaskResult) -> None:
+        """Take the result from the watch."""
         if not self._done.done():
             self._total_s = time.monotonic() - self._called
             self._done.set_result(stored)
@@ -212,16 +192,11 @@ class RunningTask:
             if self._done.done():
                 break
             try:
-                body = await self._bus.read_result(
-                    self._order.tenant,
-                    self._order.session,
-                    self._order.task,
-                    timeout_s=READ_TIMEOUT_S,
-                )
+                stored = await self._watch.read()
             except (Unavailable, OutcomeUnknown):  # no answer now: the next second
                 continue
-            if body is not None:
-                self._settle(messages.decode(body, TaskResult))
+            if stored is not None:
+                self.settle(stored)
         return self._done.result()
 
     async def _wait_late_start(self, stored: TaskResult) -> None:
@@ -236,7 +211,7 @@ class RunningTask:
 
 
 async def _listen_until(running: RunningTask, until: float) -> None:
-    """Subscribe, and again where a server died meanwhile: another takes the connection over in a moment."""
+    """Listen, and again where a server died meanwhile: another takes the connection over in a moment."""
     while True:
         try:
             return await running.listen()
@@ -246,11 +221,11 @@ async def _listen_until(running: RunningTask, until: float) -> None:
         await asyncio.sleep(LISTEN_AGAIN_S)
 
 
-async def start_task(bus: Bus, order: Order, *, deadline_s: float) -> RunningTask:
+async def start_task(transport: Transport, order: Order, *, deadline_s: float) -> RunningTask:
     """Publish a task and return it as soon as it is accepted.
 
     Args:
-        bus: connection.
+        transport: the way there.
         order: what to publish.
         deadline_s: longest wait for the acceptance, seconds; tries go under the same id.
 
@@ -260,11 +235,11 @@ async def start_task(bus: Bus, order: Order, *, deadline_s: float) -> RunningTas
         Unavailable: no server answered at all; it was not published.
         OutcomeUnknown: no answer; it may have been accepted.
     """
-    running = RunningTask(bus, order)
+    running = RunningTask(transport, order)
     until = time.monotonic() + deadline_s
     await _listen_until(running, until)
     try:
-        await publish_order(bus, order, until)
+        await transport.publish(order, until)
     except BaseException:
         await running.forget()
         raise
@@ -280,3 +255,9 @@ async def finish(task: RunningTask, *, cancel_with_caller: bool) -> Result:
         if cancel_with_caller:
             await bounded(task.cancel())
         raise
+
+
+async def bounded(cancelling: Coroutine[Any, Any, CancelAnswer]) -> None:
+    """Get an order to cancel out although we are being cancelled ourselves: shielded, bounded, its outcome unread."""
+    work = asyncio.wait_for(asyncio.gather(cancelling, return_exceptions=True), CANCEL_BOUND_S)
+    await asyncio.shield(work)

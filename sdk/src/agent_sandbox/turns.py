@@ -7,8 +7,8 @@ import time
 
 from agent_sandbox.orders import Order
 from agent_sandbox.running import RunningTask, start_task
+from agent_sandbox.transport import Transport
 from shared import limits
-from shared.bus import Bus
 from shared.errors import Unavailable
 
 
@@ -20,11 +20,11 @@ class PublishTurns:
         self._most = most
         self._free = asyncio.Semaphore(most)
 
-    async def start(self, bus: Bus, order: Order, *, deadline_s: float) -> RunningTask:
+    async def start(self, transport: Transport, order: Order, *, deadline_s: float) -> RunningTask:
         """Publish a task when it is its turn, and return it as soon as it is accepted.
 
         Args:
-            bus: connection.
+            transport: the way there.
             order: what to publish.
             deadline_s: longest wait for turn and acceptance, seconds.
 
@@ -42,6 +42,6 @@ class PublishTurns:
                 f"(PUBLISHES_MAX), and none ended within {deadline_s:g} s"
             ) from exc
         try:
-            return await start_task(bus, order, deadline_s=until - time.monotonic())
+            return await start_task(transport, order, deadline_s=until - time.monotonic())
         finally:
             self._free.release()

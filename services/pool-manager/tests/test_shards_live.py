@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from agent_sandbox.drawing import IdDrawer
+from agent_sandbox.over_nats.drawing import IdDrawer
 from pool_manager.adapters.nodes import BusVoice
 from pool_manager.adapters.truth import StreamTruth
 from pool_manager.loops.shards import ShardWatch

@@ -28,10 +28,11 @@ async def publish_order(bus: Bus, order: Order, until: float) -> PubAck:
         Unavailable: surely not accepted in time.
         OutcomeUnknown: no answer; it may have been accepted.
     """
+    subject = subject_of(order)
     while True:
         try:
             return await bus.publish_acked(
-                order.subject,
+                subject,
                 order.body,
                 message_id=message_id_of(order),
                 headers=_headers(order),
@@ -43,8 +44,15 @@ async def publish_order(bus: Bus, order: Order, until: float) -> PubAck:
                 known = ", ".join(sorted(pools)) or "none"
                 raise NotFound(f"no pool {order.pool!r}; there are: {known}") from exc
             if time.monotonic() + AGAIN_S >= until:
-                raise Unavailable(f"{order.subject}: no stream took it in time: {exc}") from exc
+                raise Unavailable(f"{subject}: no stream took it in time: {exc}") from exc
             await asyncio.sleep(AGAIN_S)
+
+
+def subject_of(order: Order) -> str:
+    """Return where a task is published: a first one by pool and class, a later one to its session."""
+    if order.pool is None:
+        return subjects.session_task(order.tenant, order.session, order.task)
+    return subjects.task(order.tenant, order.pool, order.klass or "interactive")
 
 
 def message_id_of(order: Order) -> str:
@@ -57,7 +65,8 @@ def message_id_of(order: Order) -> str:
 
 
 def _headers(order: Order) -> dict[str, str] | None:
-    fields = {headers.CLASS: order.klass, headers.REPLAY_OF: order.replay_of}
+    klass = order.klass if order.pool is None else None
+    fields = {headers.CLASS: klass, headers.REPLAY_OF: order.replay_of}
     return {name: value for name, value in fields.items() if value is not None} or None
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
-from typing import Any
 
 from agent_sandbox.orders import Order
 from shared import messages, subjects
@@ -15,7 +13,6 @@ from shared.messages import CancelAnswer, CancelAsk
 
 CANCEL_TRY_S = 3.0
 CANCEL_PAUSE_S = 0.2
-CANCEL_BOUND_S = 16.0
 
 
 async def cancel_task(bus: Bus, order: Order, *, wait_s: float) -> CancelAnswer:
@@ -43,9 +40,3 @@ async def cancel_task(bus: Bus, order: Order, *, wait_s: float) -> CancelAnswer:
             said = answer.error.message if answer.error else "try again"
         await asyncio.sleep(CANCEL_PAUSE_S)
     raise OutcomeUnknown(f"cancel of task {order.task}: no answer within {wait_s:g} s ({said})")
-
-
-async def bounded(cancelling: Coroutine[Any, Any, CancelAnswer]) -> None:
-    """Get an order to cancel out although we are being cancelled ourselves: shielded, bounded, its outcome unread."""
-    work = asyncio.wait_for(asyncio.gather(cancelling, return_exceptions=True), CANCEL_BOUND_S)
-    await asyncio.shield(work)

@@ -1,0 +1,140 @@
+"""What a client needs of whatever carries its words: NATS itself (`over_nats`), or a gateway over HTTP.
+
+Above this port stands what users see (`Client`, `Session`, `RunningTask`, …), below it how it travels. A transport knows
+whose tenant it speaks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from agent_sandbox.events import Event
+from agent_sandbox.orders import Order
+from shared.files import ObjectRef
+from shared.messages import CancelAnswer, TaskResult
+
+T = TypeVar("T")
+
+
+class Ear(Protocol):
+    """Who is told what a watch hears."""
+
+    def hear(self, event: Event) -> bool:
+        """Take an event, in order; return False where there is no room for it."""
+        ...
+
+    def settle(self, stored: TaskResult) -> None:
+        """Take the task's result; further ones are the same."""
+        ...
+
+
+class Watch(Protocol):
+    """What is heard of one task while it runs."""
+
+    async def listen(self) -> None:
+        """Begin to hear; before a publish, so that nothing is missed.
+
+        Raises:
+            Unavailable: not now; nothing is left behind.
+        """
+        ...
+
+    async def read(self) -> TaskResult | None:
+        """Ask for the result; None: there is none yet, or it would be heard.
+
+        Raises:
+            Unavailable: nobody can be asked now.
+            OutcomeUnknown: no answer.
+        """
+        ...
+
+    def rest(self, stored: TaskResult) -> list[Event]:
+        """Return the events that were not heard, as far as the result holds them."""
+        ...
+
+    async def close(self) -> None:
+        """Hear no more."""
+        ...
+
+
+class Transport(Protocol):
+    """A way to the system, open."""
+
+    async def close(self) -> None:
+        """Close it; tasks go on."""
+        ...
+
+    def draw_id(self) -> str:
+        """Return an id for a new session, never published before."""
+        ...
+
+    def watch(self, order: Order, ear: Ear) -> Watch:
+        """Return a watch over a task, which hears nothing yet."""
+        ...
+
+    async def publish(self, order: Order, until: float) -> None:
+        """Publish a task, every try under its id, until `until` (monotonic clock).
+
+        Raises:
+            LimitExceeded: body too large, or the lane is full; it was not accepted.
+            NotFound: no such pool (those that there are are named); it was not accepted.
+            Unavailable: surely not accepted in time.
+            OutcomeUnknown: no answer; it may have been accepted.
+        """
+        ...
+
+    async def read_result(self, session: str, task: str, *, timeout_s: float) -> TaskResult | None:
+        """Return the stored result of a task; None: there is none.
+
+        Raises:
+            Unavailable: nobody can be asked now.
+            OutcomeUnknown: no answer in time.
+        """
+        ...
+
+    async def cancel(self, order: Order, *, wait_s: float) -> CancelAnswer:
+        """Ask for a task's end, again while nobody can say what became of it.
+
+        Raises:
+            OutcomeUnknown: no definite answer within `wait_s`.
+        """
+        ...
+
+    async def ask(self, what: str, question: msgspec.Struct, kind: type[T]) -> T:
+        """Ask about this tenant's sessions, dead letters or the pools.
+
+        Raises:
+            Unavailable: nobody is there to answer.
+            ServiceError: it is refused, with its code.
+            OutcomeUnknown: no answer in time.
+        """
+        ...
+
+    async def write_object(
+        self, pieces: AsyncIterator[bytes], on_stored: Callable[[int], None]
+    ) -> ObjectRef:
+        """Store content as an object; `on_stored` is called with the bytes stored so far.
+
+        Raises:
+            LimitExceeded: too large, or the object store is full.
+            Unavailable: a part could not be stored for a minute.
+            OutcomeUnknown: likewise; part of it may be stored, and goes by its age.
+        """
+        ...
+
+    def read_object(self, reference: ObjectRef) -> AsyncGenerator[bytes, None]:
+        """Yield an object's content in pieces, checked by its digest.
+
+        Raises:
+            NotFound: it, or a part of it, is not there.
+            InvalidMessage: it is not what the reference says.
+            Unavailable: a part could not be read for a minute.
+        """
+        ...
+
+    async def drop_objects(self, ids: tuple[str, ...]) -> None:
+        """Remove objects; what could not be removed now goes by its age."""
+        ...
