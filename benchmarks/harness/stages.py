@@ -45,31 +45,25 @@ class StageRow(NamedTuple):
 def split(call: Call, heard: Heard) -> Stages | None:
     """Return the stages of one call; None where a moment is missing.
 
-    Workers and runners state whole milliseconds in part; half of one is added to those, so that sums are right on
-    average. A moment that was heard late by this process can make one stage longer and the next one shorter.
+    A moment that was heard late by this process can make one stage longer and the next one shorter.
     """
     user_ns, result = call.user_ns, call.result
     bell_ns, record_ns = heard.bells.get(call.task), heard.records.get(call.task)
     if user_ns is None or result is None or bell_ns is None or record_ns is None:
         return None
     timing = result.timing
-    if not timing.claimed_ms or not timing.started_ms or result.attempt > 1:
+    if not timing.delivered_ms or not timing.started_ms or result.attempt > 1:
         return None
     moments = [
         call.called_ns,
         bell_ns,
-        whole_ms(timing.claimed_ms),
+        int(timing.delivered_ms * MS_NS),
         record_ns,
         int(timing.started_ms * MS_NS),
         user_ns,
         call.heard_ns,
     ]
     return Stages(*((after - before) / MS_NS for before, after in pairwise(moments)))
-
-
-def whole_ms(stated_ms: float) -> int:
-    """Return a moment in nanoseconds; one in whole milliseconds was cut, half a millisecond on average."""
-    return int(stated_ms * MS_NS) + (MS_NS // 2 if stated_ms == int(stated_ms) else 0)
 
 
 def stage_rows(calls: Sequence[Call], heard: Heard) -> list[StageRow]:

@@ -13,7 +13,7 @@ from harness.observe import Heard, observe
 from harness.pictures import Series
 from harness.report import table
 from harness.running import say
-from harness.stages import MS_NS, whole_ms
+from harness.stages import MS_NS
 from harness.stats import summarize
 
 from tti_parts.options import Run
@@ -109,7 +109,7 @@ def _stages(calls: list[Call], heard: Heard) -> str:
         if call.user_ns is None or call.result is None or None in moments:
             continue
         bell, reserved, beat, record = (moment or 0 for moment in moments)
-        pulled = whole_ms(call.result.timing.claimed_ms)
+        pulled = int(call.result.timing.delivered_ms * MS_NS)
         way = [call.called_ns, bell, reserved, beat, pulled, record, call.user_ns]
         ways.append([(after - before) / MS_NS for before, after in pairwise(way)])
     rows = []

@@ -21,6 +21,8 @@ from worker_agent.pod import Pod, read_pod
 from worker_agent.ports import RunOrder
 
 WAIT_S = 10.0
+STARTED: list[float] = []
+"""When user code began, by its orders."""
 NO_OBJECTS: Any = None
 """These tasks name none."""
 
@@ -42,11 +44,12 @@ def make_pod(folder: Path, *watch: str) -> Pod:
 
 
 def make_order(
-    line: str, *, timeout_s: float = 60.0, files: dict[str, str] | None = None
+    line: str | task.Task, *, timeout_s: float = 60.0, files: dict[str, str] | None = None
 ) -> RunOrder:
-    """Return the order to run a line of shell."""
+    """Return the order to do a task, or to run a line of shell."""
 
-    async def on_started(_at_ms: float) -> None: ...
+    async def on_started(at_ms: float) -> None:
+        STARTED.append(at_ms)
 
     async def on_output(_stream: str, _data: bytes) -> None: ...
 
@@ -54,7 +57,7 @@ def make_order(
 
     inputs = tuple(task.InputFile(path=name, text=text) for name, text in (files or {}).items())
     return RunOrder(
-        task=task.Command(shell=line, files=inputs),
+        task=task.Command(shell=line, files=inputs) if isinstance(line, str) else line,
         env={"AGENT_SANDBOX_TASK": "t"},
         timeout_s=timeout_s,
         deadline_left_s=60.0,
@@ -126,3 +129,34 @@ async def test_a_run_that_nobody_watches_any_more_fails(
 
     with pytest.raises(ZeroDivisionError):
         await run(sandbox, make_order("sleep 60"))
+
+
+async def test_an_open_runs_nothing_in_the_interpreter_that_the_first_code_finds_fresh(
+    runner: Any,
+) -> None:
+    """That it started says that the sandbox can run code; why it is fresh is for the user's own code to hear."""
+    sandbox = RunnerSandbox(runner.channel, make_pod(runner.workspace))
+    STARTED.clear()
+    opened = await run(sandbox, make_order(task.Open(keep=True)))
+    assert len(STARTED) == 1
+    assert (opened.exit_code, opened.interpreter) == (0, None)
+
+    first = await run(sandbox, make_order(task.Python(code="x = 1")))
+    second = await run(sandbox, make_order(task.Python(code="x + 1")))
+    assert first.interpreter is not None
+    assert second.interpreter is not None
+    assert first.interpreter.generation == second.interpreter.generation == 1
+    assert first.interpreter.fresh is not None
+    assert second.interpreter.fresh is None
+
+
+async def test_code_that_finds_another_interpreter_than_the_open_hears_why(runner: Any) -> None:
+    """What ended the first one is said, not that there was none."""
+    sandbox = RunnerSandbox(runner.channel, make_pod(runner.workspace))
+    await run(sandbox, make_order(task.Open(keep=True)))
+    await run(sandbox, make_order("kill -9 $(ps -o pid= --ppid $PPID | grep -v $$)"))
+    end = await run(sandbox, make_order(task.Python(code="1")))
+
+    assert end.interpreter is not None
+    assert end.interpreter.generation == 2
+    assert "generation 1" in (end.interpreter.fresh or "")

@@ -42,7 +42,7 @@ class FakeQueue:
 class FakeClaimer:
     """Wins every message but those that are `stale`."""
 
-    async def claim(self, message: str) -> str | None:
+    async def claim(self, message: str, _waiting_since_ms: float | None) -> str | None:
         """Return what was won."""
         return None if message == "stale" else message
 

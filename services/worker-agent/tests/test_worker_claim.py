@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgspec
@@ -72,6 +73,7 @@ class FakeDelivery:
             1,
             10**14,
         )
+        self.delivered_ms = 1.0
         self.settled = ""
 
     async def ack(self) -> None:
@@ -85,7 +87,7 @@ class FakeDelivery:
 
 async def claim(truth: Any, delivery: Any) -> Any:
     """Claim what the delivery offers."""
-    return await Claimer(truth, PLACE).claim(delivery)
+    return await Claimer(truth, PLACE).claim(delivery, None)
 
 
 async def test_a_claim_that_lands_after_it_was_read_is_still_won() -> None:
@@ -96,6 +98,19 @@ async def test_a_claim_that_lands_after_it_was_read_is_still_won() -> None:
     assert held is not None
     assert (held.record, held.seq) == (truth.record, truth.seq)
     assert held.record.owner == "w"
+
+
+@pytest.mark.parametrize(("since_ms", "path"), [(None, "on-demand"), (10**14, "warm")])
+async def test_what_was_won_says_how_and_when_it_came(since_ms: float | None, path: str) -> None:
+    """Claimed is when the record was written, not when that was tried."""
+    truth: Any = FakeTruth(QUEUED)
+    before_ms = time.time() * 1000
+    held = await Claimer(truth, PLACE).claim(FakeDelivery(SESSION), since_ms)  # type: ignore[arg-type]
+
+    assert held is not None
+    assert held.taken is not None
+    assert (held.taken.path, held.taken.delivered_ms) == (path, 1.0)
+    assert before_ms <= held.taken.claimed_ms <= time.time() * 1000
 
 
 async def test_somebody_elses_session_is_not_won() -> None:
@@ -136,7 +151,7 @@ async def test_a_full_tenant_gets_no_new_session() -> None:
     truth: Any = EndingTruth()
     delivery: Any = FakeDelivery(None)
 
-    assert await Claimer(truth, PLACE, full=("t",)).claim(delivery) is None
+    assert await Claimer(truth, PLACE, full=("t",)).claim(delivery, None) is None
     assert delivery.settled == "ack"
     ((record, result),) = truth.ended
     assert record.state == "rejected"
@@ -170,7 +185,7 @@ async def test_a_refused_end_drops_the_message_only_where_something_holds_it(
     truth: Any = RefusingTruth(has_result=has_result)
     delivery: Any = FakeDelivery(None)
 
-    assert await Claimer(truth, PLACE, full=("t",)).claim(delivery) is None
+    assert await Claimer(truth, PLACE, full=("t",)).claim(delivery, None) is None
     assert delivery.settled == settled
 
 

@@ -18,6 +18,7 @@ from worker_agent.core.claims import Headers
 from worker_agent.core.interrupt import after_interruption, server_ahead_ms, time_left_s
 from worker_agent.core.output import OutputBook, Piece
 from worker_agent.core.results import RunEnd, Verdict, judge, without_content
+from worker_agent.core.work import path_of
 
 ORIGIN = Origin(
     session="session-1", tenant="acme", pool="default", lane="interactive", accepted_ms=1_000
@@ -26,6 +27,23 @@ CREATED = transitions.create(ORIGIN, owner="w1", node="n1", now_ms=2_000)
 REVOKED = transitions.revoke(
     CREATED, death=Death(cause="process_exit", process_died=True), now_ms=3_000
 )
+
+
+@pytest.mark.parametrize(
+    ("waiting_since_ms", "path"),
+    [
+        (None, "on-demand"),
+        (999.0, "warm"),
+        (1000.9, "warm"),
+        (1001.0, "on-demand"),
+        (5e3, "on-demand"),
+    ],
+)
+def test_warm_is_who_waited_before_the_work_was_sent(
+    waiting_since_ms: float | None, path: str
+) -> None:
+    """A bell also rings for what waited already, and the oldest message is taken."""
+    assert path_of(1000, waiting_since_ms) == path
 
 
 class TestJudge:

@@ -22,6 +22,11 @@ Reason = Literal[
 """Why a result is not `ok`."""
 
 
+StartPath = Literal["warm", "on-demand", "bound"]
+"""How a task came to its worker. `warm`: one that waited already took it. `on-demand`: it had to wait for a pod to start.
+`bound`: its session had a worker, which took it in its turn."""
+
+
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Base of all messages: a version, and tolerant reading."""
 
@@ -66,11 +71,12 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     accepted_ms: int = 0
     """The stream's clock: PubAck of the task."""
+    path: StartPath | None = None
+    """None: no worker had it in hands."""
     delivered_ms: float = 0
-    """The queue's message was handed to the worker."""
-    warm: bool = False
-    """A waiting worker was rung for it; else it waited for a pod to start, or for its session's turn."""
+    """What asked for a worker was handed to it; for a task of a bound session, the task itself."""
     claimed_ms: float = 0
+    """The session was the worker's: its write of the record was acknowledged. For a bound session, as `delivered_ms`."""
     started_ms: float = 0
     """First instruction of user code."""
     finished_ms: float = 0

@@ -10,10 +10,7 @@ from typing import Literal
 import msgspec
 
 from shared.files import FileEntry
-from shared.messages import Interruption, TaskResult, WorkspaceLost
-
-TtiPath = Literal["warm", "on-demand"]
-"""`warm`: a waiting worker took it. `on-demand`: it had to wait for a pod to start."""
+from shared.messages import Interruption, StartPath, TaskResult, WorkspaceLost
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -28,7 +25,7 @@ class Tti(Body, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     tti_ms: float
-    path: TtiPath
+    path: StartPath
     queue_wait_ms: float
     """Accepted by the stream -> handed to the worker that claimed it."""
     claim_ms: float
@@ -58,7 +55,7 @@ class SessionTti(Body, frozen=True, kw_only=True, omit_defaults=True):
     """Statistics of one pool and path over the window."""
 
     pool: str
-    path: TtiPath
+    path: StartPath
     count: int
     last_ms: float
     p50_ms: float

@@ -145,7 +145,7 @@ class Worker:
 
         The body is not parsed before the record exists: this looks for a word in it and is wrong at no harm.
         """
-        self._sandbox.prepare(python=b'"python"' in delivery.data)
+        self._sandbox.prepare(python=b'"python"' in delivery.data or b'"open"' in delivery.data)
 
     async def _take_orders(self) -> None:
         """Hear orders, off the path to the first instruction of user code.

@@ -15,6 +15,7 @@ from worker_agent.core.claims import Headers
 from worker_agent.core.lanes import Lane
 from worker_agent.core.output import Piece, StreamName
 from worker_agent.core.results import RunEnd, StopCause
+from worker_agent.core.work import Taken
 
 
 class Held(msgspec.Struct, kw_only=True):
@@ -26,6 +27,8 @@ class Held(msgspec.Struct, kw_only=True):
     """The first task's body, where it came with the claim."""
     origin: str = ""
     """Stream and sequence of the message that it came with."""
+    taken: Taken | None = None
+    """By what it came; None once a task has been run for it, or has been waited for."""
 
     @property
     def hold(self) -> Hold:
@@ -50,6 +53,9 @@ class Delivery(Protocol):
     data: bytes
     stream_seq: int
     time_ms: int
+    """The servers' clock."""
+    delivered_ms: float
+    """The worker's."""
 
     @property
     def headers(self) -> Headers:

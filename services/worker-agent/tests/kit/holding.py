@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import msgspec
@@ -106,6 +107,7 @@ class FakeSandbox:
     async def run(self, order: Any) -> RunEnd:
         """Say that it went well."""
         self.ran.append(order.env["AGENT_SANDBOX_TASK"])
+        await order.on_started(time.time() * 1000)
         if self.after_run:
             self.after_run.pop(0)()
         return self.end
@@ -116,18 +118,26 @@ class FakeSandbox:
 
 
 class FakeVoice:
-    """Says nothing."""
+    """Says nothing, but knows what it was to say."""
+
+    def __init__(self) -> None:
+        """Know nothing."""
+        self.events: list[tuple[str, str, dict[str, Any]]] = []
+        """Task, name, details."""
 
     async def output(self, *_: Any) -> None:
         """To nobody."""
 
-    async def event(self, *_: Any, **__: Any) -> None:
+    async def event(self, _record: Record, name: str, event: str, **details: Any) -> None:
         """Likewise."""
+        self.events.append((name, event, details))
 
 
-def holder(truth: Any, sandbox: Any, *, give_up_s: float = 5.0) -> SessionHolder:
+def holder(
+    truth: Any, sandbox: Any, *, give_up_s: float = 5.0, voice: FakeVoice | None = None
+) -> SessionHolder:
     """Return a holder of sessions over both."""
-    voice: Any = FakeVoice()
+    voice = voice or FakeVoice()
     committer = Committer(truth, give_up_s=give_up_s)
     ports = Ports(
         truth=truth, sandbox=sandbox, voice=voice, committer=committer, objects=lambda _tenant: None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 from shared import headers, subjects
@@ -24,6 +25,7 @@ class QueueDelivery:
         self.data = delivery.data
         self.stream_seq = delivery.stream_seq
         self.time_ms = delivery.time_ms
+        self.delivered_ms = time.time() * 1000
 
     @property
     def headers(self) -> Headers:

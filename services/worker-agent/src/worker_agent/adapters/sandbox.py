@@ -12,6 +12,7 @@ import msgspec
 from shared import limits, task
 from shared.errors import ErrorInfo
 from shared.files import OutputFile
+from shared.messages import Interpreter
 from worker_agent.adapters import kernel
 from worker_agent.adapters.runner import (
     Exit,
@@ -43,6 +44,8 @@ class RunnerSandbox:
         self._transfers = Transfers(channel.files)
         self._stopped = _NOT_STOPPED
         self._doing: asyncio.Task[RunEnd] | None = None
+        self._opened: Interpreter | None = None
+        """The interpreter that an `open` has used and no code of the user's."""
 
     @classmethod
     async def open(cls, channel_fd: int, pod: Pod) -> RunnerSandbox:
@@ -145,10 +148,9 @@ class RunnerSandbox:
     async def _act(self, order: RunOrder) -> RunEnd:
         match order.task:
             case task.Command() | task.Python():
-                await self._channel.ready()
-                if self._stopped != _NOT_STOPPED:
-                    return RunEnd()  # while its files were written, or while the sandbox was frozen
-                return _run_end(await self._channel.run(_run(order), self._told(order)))
+                return self._told_why(await self._execute(order, _run(order)))
+            case task.Open():
+                return await self._open(order)
             case task.ReadFile(path=path, as_object=True):
                 output = await self._transfers.store(order, path, "path")
                 return RunEnd(outputs=(output,), size=output.object.size_bytes)
@@ -167,8 +169,33 @@ class RunnerSandbox:
             case task.RemoveFile(path=path, recursive=recursive):
                 await self._channel.files.remove(path, recursive=recursive)
                 return RunEnd()
-            case _:  # open, write, close: their files are written already
+            case _:  # write, close: their files are written already
                 return RunEnd()
+
+    async def _execute(self, order: RunOrder, run: Run) -> RunEnd:
+        await self._channel.ready()
+        if self._stopped != _NOT_STOPPED:
+            return RunEnd()  # while its files were written, or while the sandbox was frozen
+        return _run_end(await self._channel.run(run, self._told(order)))
+
+    async def _open(self, order: RunOrder) -> RunEnd:
+        """Run nothing in the session's interpreter: that it can, and how soon, is what the creation's time says."""
+        name = order.env["AGENT_SANDBOX_TASK"]
+        end = await self._execute(order, Run(task=name, kind="python", code="pass", env=order.env))
+        self._opened = end.interpreter
+        return msgspec.structs.replace(end, interpreter=None)
+
+    def _told_why(self, end: RunEnd) -> RunEnd:
+        """Say with the first code of the user's why its interpreter is fresh, though an `open` has used it."""
+        used, opened = end.interpreter, self._opened
+        if used is None or opened is None:
+            return end
+        self._opened = None
+        return (
+            end
+            if used.generation != opened.generation
+            else msgspec.structs.replace(end, interpreter=opened)
+        )
 
     async def _with_outputs(self, order: RunOrder, end: RunEnd) -> RunEnd:
         """Store the files that the task names, once its code has ended by itself."""

@@ -25,6 +25,7 @@ from shared.record import EndState, Hold, Record, is_mine
 from shared.subjects import parse_queue, queue_stream
 from worker_agent.core import claims
 from worker_agent.core.results import Attempt, Place, Verdict, letter_of, result_without_run
+from worker_agent.core.work import Taken, path_of
 from worker_agent.loops.down_shards import DownShards
 from worker_agent.ports import Delivery, Held, Truth
 
@@ -49,8 +50,13 @@ class Claimer:
         self.full = claims.Full(full, time.monotonic())
         self._down = DownShards(claims.SHARD_DOWN_S)
 
-    async def claim(self, delivery: Delivery) -> Held | None:
-        """Return the session won, or None: then the message was dropped or given back."""
+    async def claim(self, delivery: Delivery, waiting_since_ms: float | None) -> Held | None:
+        """Return the session won, or None: then the message was dropped or given back.
+
+        Args:
+            delivery: what offers it.
+            waiting_since_ms: as `path_of` takes it.
+        """
         headers = delivery.headers
         request = claims.read_request(
             delivery.subject, headers, stream_seq=delivery.stream_seq, time_ms=delivery.time_ms
@@ -72,6 +78,12 @@ class Claimer:
                 LimitExceeded,
             ):  # a full store, too, is a shard that is down
                 self._down.mark(session)
+        if isinstance(outcome, Held):
+            outcome.taken = Taken(
+                path=path_of(delivery.time_ms, waiting_since_ms),
+                delivered_ms=delivery.delivered_ms,
+                claimed_ms=time.time() * 1000,
+            )
         await self._settle(delivery, session, outcome)
         return outcome if isinstance(outcome, Held) else None
 

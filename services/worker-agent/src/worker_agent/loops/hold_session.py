@@ -15,7 +15,7 @@ from shared.service import Stop
 from shared.subjects import CLIENT_CLASSES, inbox_stream
 from worker_agent.core import lanes
 from worker_agent.core.claims import entry_problem, read_replay_of
-from worker_agent.core.work import Work
+from worker_agent.core.work import Taken, Work
 from worker_agent.loops.bury import bury
 from worker_agent.loops.commit import Committer
 from worker_agent.loops.run_task import TaskRunner
@@ -76,6 +76,7 @@ class SessionHolder:
                     task=held.record.session,
                     body=payload,
                     accepted_ms=held.record.accepted_ms,
+                    taken=_take(held),
                     replay_of=held.record.replay_of,
                     origin=held.origin,
                 ),
@@ -98,7 +99,7 @@ class SessionHolder:
                 # Cancelled, or its own late commit. Past it, what was counted against it is no longer the next one's.
                 held.record = transitions.skip(held.record, held.hold, position=seen)
                 continue
-            await self._runner.run(held, _work_of(held.record, entry))
+            await self._runner.run(held, _work_of(held.record, entry, _take(held)))
         if held.record.state == "running":
             await self._release(held, seen, stop)
 
@@ -115,6 +116,7 @@ class SessionHolder:
             left_s = idle_until - time.monotonic()
             if entry is not None or left_s <= 0:
                 return entry
+            held.taken = None  # what comes now did not ask for this worker
             await self._wait_for_wake(stop, min(REREAD_S, left_s))
         return None
 
@@ -189,7 +191,7 @@ class SessionHolder:
 
     async def _bury(self, record: Record, entry: Entry) -> None:
         """Make a dead letter of a task that could not be found again by its name: it gets no result."""
-        work = _work_of(record, entry)
+        work = _work_of(record, entry, _bound())
         wrong = InvalidMessage(work.problem or f"subject: {entry.task[:80]!r} is no id")
         await bury(self._truth, record, work, wrong, give_up_s=self._committer.give_up_s)
 
@@ -213,11 +215,23 @@ class SessionHolder:
             await asyncio.sleep(RETRY_S)
 
 
-def _work_of(record: Record, entry: Entry) -> Work:
+def _take(held: Held) -> Taken:
+    """Return how the next task comes to this worker: the first one that waits for it, by what the session came by."""
+    taken, held.taken = held.taken, None
+    return taken or _bound()
+
+
+def _bound() -> Taken:
+    now_ms = time.time() * 1000
+    return Taken(path="bound", delivered_ms=now_ms, claimed_ms=now_ms)
+
+
+def _work_of(record: Record, entry: Entry, taken: Taken) -> Work:
     return Work(
         task=entry.task,
         body=entry.body,
         accepted_ms=entry.accepted_ms,
+        taken=taken,
         inbox_seq=entry.seq,
         problem=entry_problem(record.session, entry.task, entry.headers),
         replay_of=read_replay_of(entry.headers)[0],

@@ -109,7 +109,13 @@ class TaskRunner:
             session=held.record.session, task=work.task, committed=asyncio.Event()
         )
         self._set("running")
-        timing = Timing(accepted_ms=work.accepted_ms, claimed_ms=float(held.record.claimed_ms))
+        taken = work.taken
+        timing = Timing(
+            accepted_ms=work.accepted_ms,
+            path=taken.path,
+            delivered_ms=taken.delivered_ms,
+            claimed_ms=taken.claimed_ms,
+        )
         try:
             result, then = await self._result(held, work, timing)
             self._set("saving")
@@ -215,7 +221,8 @@ class TaskRunner:
 
         async def on_started(at_ms: float) -> None:
             started[0] = at_ms
-            await voice.event(record, work.task, "started", at_ms=at_ms)
+            timing = msgspec.structs.replace(attempt.timing, started_ms=at_ms)
+            await voice.event(record, work.task, "started", at_ms=at_ms, timing=timing)
 
         async def on_output(stream: Literal["stdout", "stderr"], data: bytes) -> None:
             piece, capped = book.add(stream, data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Sequence
 
 from shared import logs
@@ -47,6 +48,7 @@ class BellWaiter:
         self._on_delivery = on_delivery
         self._bells: asyncio.Queue[Lane] = asyncio.Queue(BELLS_MAX)
         self._leaving: asyncio.Task[None] | None = None
+        self._since_ms: float | None = None
 
     async def wait(self, hints: Sequence[Lane], stop: Stop) -> Held | None:
         """Return the first session that this worker won, or None when it is to leave.
@@ -105,6 +107,8 @@ class BellWaiter:
         if self._leaving is not None:
             await self._leaving
             self._leaving = None
+        if self._since_ms is None:
+            self._since_ms = time.time() * 1000
         while not stop.is_set:
             try:
                 await self._queue.listen(self._heard)
@@ -151,4 +155,4 @@ class BellWaiter:
 
     async def _claim(self, delivery: Delivery) -> Held | None:
         self._on_delivery(delivery)
-        return await self._claimer.claim(delivery)
+        return await self._claimer.claim(delivery, self._since_ms)
