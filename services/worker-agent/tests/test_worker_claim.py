@@ -105,7 +105,8 @@ async def test_what_was_won_says_how_and_when_it_came(since_ms: float | None, pa
     """Claimed is when the record was written, not when that was tried."""
     truth: Any = FakeTruth(QUEUED)
     before_ms = time.time() * 1000
-    held = await Claimer(truth, PLACE).claim(FakeDelivery(SESSION), since_ms)  # type: ignore[arg-type]
+    delivery: Any = FakeDelivery(SESSION)
+    held = await Claimer(truth, PLACE).claim(delivery, since_ms)
 
     assert held is not None
     assert held.taken is not None

@@ -6,11 +6,26 @@ from holding import SESSION, FakeSandbox, FakeTruth, FakeVoice, body, entry, hol
 
 from shared import transitions
 from shared.messages import Timing
+from shared.record import Record
 from shared.service import Stop
 from worker_agent.core.work import Taken
-from worker_agent.ports import Held
+from worker_agent.ports import Entry, Held
 
 TAKEN = Taken(path="warm", delivered_ms=1.25, claimed_ms=2.5)
+
+
+class LateTruth(FakeTruth):
+    """Each look at the inbox first puts into it what `late` has for it."""
+
+    def __init__(self) -> None:
+        """Have nothing."""
+        super().__init__()
+        self.late: list[list[Entry]] = []
+
+    async def next_entry(self, record: Record, after_seq: int) -> Entry | None:
+        """Return what follows."""
+        self.inbox += self.late.pop(0) if self.late else []
+        return await super().next_entry(record, after_seq)
 
 
 def timings(truth: FakeTruth, voice: FakeVoice) -> list[Timing]:
@@ -61,21 +76,11 @@ async def test_what_woke_a_session_says_how_its_worker_was_got() -> None:
 
 async def test_a_task_that_the_worker_has_waited_for_is_not_what_it_was_got_for() -> None:
     """A token of what is over brings a worker to an empty inbox; what comes seconds later did not wait for it."""
-    truth, voice = FakeTruth(), FakeVoice()
+    truth, voice = LateTruth(), FakeVoice()
     held = owned(truth, body(keep=True))
     await hold(truth, FakeSandbox(), held, Stop())
     claim_again(truth, held)
-    looks = 0
-    look_now = truth.next_entry
-
-    async def look(record: object, after_seq: int) -> object:
-        nonlocal looks
-        looks += 1
-        if looks == 2:
-            truth.inbox = [entry(1)]
-        return await look_now(record, after_seq)  # type: ignore[arg-type]
-
-    truth.next_entry = look  # type: ignore[assignment,method-assign]
+    truth.late = [[], [entry(1)]]
     await hold(truth, FakeSandbox(), held, Stop(), voice=voice)
 
     (only,) = timings(truth, voice)
