@@ -7,7 +7,13 @@ import socket
 import pytest
 
 from shared.cluster import ServerLimits, ServerSettings, Trust, render
-from shared.cluster.ports import ServerPorts, find_free_ports, ports_from, why_taken
+from shared.cluster.ports import (
+    ServerPorts,
+    find_free_ports,
+    gateway_ports_from,
+    ports_from,
+    why_taken,
+)
 
 
 def settings(**changes: object) -> ServerSettings:
@@ -72,11 +78,12 @@ def test_a_path_cannot_end_its_quotes(path: str) -> None:
         render(settings(store_dir=path))
 
 
-def test_ports_of_three_servers_are_twelve_in_a_row() -> None:
-    """The edges first: they are what people type."""
+def test_ports_of_three_servers_and_two_gateways_are_fourteen_in_a_row() -> None:
+    """The edges first: they are what people type. The gateways came later, and stand last."""
     ports = ports_from(4222, 3)
     assert [p.edge for p in ports] == [4222, 4223, 4224]
     assert {port for p in ports for _, port in p.named()} == set(range(4225, 4234))
+    assert gateway_ports_from(4222, 3) == (4234, 4235)
 
 
 def test_a_free_port_is_told_from_a_taken_one() -> None:

@@ -32,6 +32,8 @@ PLANTED = [
     Planted("runner-by-name", "local_node.planted", "sandbox_runner"),
     Planted("shared-below-all", "shared.planted_up", "agent_sandbox"),
     Planted("shared-below-all", "agent_sandbox.planted", "pool_manager"),
+    Planted("shared-below-all", "agent_sandbox.planted", "gateway"),
+    Planted("services-independent", "gateway.planted", "pool_manager"),
     Planted("pure-core", "pool_manager.core.planted", "time"),
     Planted("pure-core", "worker_agent.core.planted", "asyncio"),
     Planted("pure-core", "local_node.core.planted", "structlog"),

@@ -29,3 +29,5 @@ CLUSTER_FILE = "cluster.json"
 TABLE_FILE = "processes.json"
 """What the supervisor says of itself, from its start to its end."""
 CREDENTIAL_FILE = "credentials/client.creds"
+TOKEN_FILE = "token"  # noqa: S105 - a name
+"""The embedded cluster's token for its gateways, mode 0600."""

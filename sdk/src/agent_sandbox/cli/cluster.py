@@ -38,7 +38,7 @@ WAIT_S = 90.0
     help="Class for pools that say `auto`.",
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65523), help="First of twelve ports in a row; 0: free ones."
+    "--port", type=click.IntRange(0, 65521), help="First of fourteen ports in a row; 0: free ones."
 )
 @click.option(
     "--wait",

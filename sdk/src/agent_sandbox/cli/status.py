@@ -12,7 +12,7 @@ from agent_sandbox.embedded.pools import NAMED_ONLY
 from agent_sandbox.embedded.status import StatusView
 from shared.pools import ISOLATION_CLASSES
 
-KINDS = ("server", "edge", "manager", "node")
+KINDS = ("server", "edge", "manager", "node", "gateway")
 """Order in which processes are listed."""
 
 
@@ -83,6 +83,8 @@ def _print_processes(view: StatusView) -> None:
             note += ", leader of all" if server.is_meta_leader else ""
         elif node := nodes.get(row.name):
             note = f"{node.pods} of {node.capacity} pods" + ("" if node.alive else ", silent")
+        elif address := view.gateways.get(row.name):
+            note = address
         if row.restarts and row.last_exit:
             note += f"{'; ' if note else ''}last: {row.last_exit}"
         rows.append(

@@ -40,8 +40,10 @@ class ClusterFile(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses for clients, on loopback: the edges. Empty: it was never up."""
     direct: tuple[str, ...] = ()
     """Addresses for services: the NATS servers themselves."""
+    gateways: tuple[str, ...] = ()
+    """Addresses of the gateways, on loopback: `http://…`."""
     base_port: Port | None = None
-    """First of twelve ports in a row; None: free ones, kept from the first start on."""
+    """First of fourteen ports in a row; None: free ones, kept from the first start on."""
     nodes: Annotated[int, Meta(ge=1, le=64)] = 2
     isolation: str | None = None
     """Class for the pools that say `auto`; None: the strongest that the nodes have."""
@@ -67,6 +69,8 @@ class Folder:
         self.edge_file = self.credentials / "edge.json"
         self.signer_file = self.credentials / "signer.json"
         self.client_credential = self.path / places.CREDENTIAL_FILE
+        self.token_file = self.path / places.TOKEN_FILE
+        self.tenants_file = self.credentials / "tenants.json"
         self.status_credential = self.credential("status")
         self.servers = self.path / "servers"
         self.nodes = self.path / "nodes"

@@ -118,7 +118,7 @@ def edges(folder: Folder, cluster: ClusterFile, ports: Sequence[ServerPorts]) ->
     """Return the client edges, one for each server, to be started."""
     made = []
     for number, each in enumerate(ports, 1):
-        service = _service(folder, cluster, f"edge-{number}", "client_edge")
+        service = prepare(folder, cluster, f"edge-{number}", "client_edge")
         service.kind = "edge"
         service.env |= {
             "EDGE_NAME": service.name,
@@ -135,7 +135,7 @@ def managers(folder: Folder, cluster: ClusterFile, pools: tuple[PoolSpec, ...]) 
     """Return the pool-managers, to be started."""
     made = []
     for name in manager_names():
-        service = _service(folder, cluster, name, "pool_manager")
+        service = prepare(folder, cluster, name, "pool_manager")
         service.kind = "manager"
         service.env |= {
             "POOL_NAME": name,
@@ -155,7 +155,7 @@ def local_nodes(folder: Folder, cluster: ClusterFile) -> list[Service]:
     """Return the nodes, to be started."""
     made = []
     for name in node_names(cluster):
-        service = _service(folder, cluster, name, "local_node")
+        service = prepare(folder, cluster, name, "local_node")
         service.kind = "node"
         service.grace_s = NODE_DRAIN_S + 3.0
         service.env |= {
@@ -170,7 +170,8 @@ def local_nodes(folder: Folder, cluster: ClusterFile) -> list[Service]:
     return made
 
 
-def _service(folder: Folder, cluster: ClusterFile, name: str, module: str) -> Service:
+def prepare(folder: Folder, cluster: ClusterFile, name: str, module: str) -> Service:
+    """Return a service of ours, started as the Python module `module`; what it must know is yet to be said."""
     service = Service(
         name,
         "manager",

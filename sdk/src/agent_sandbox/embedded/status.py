@@ -42,6 +42,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     nodes_wished: int = 0
     processes: tuple[Row, ...] = ()
     servers: tuple[ServerView, ...] = ()
+    gateways: dict[str, str] = {}
+    """Where each gateway is asked, by its name."""
     pools: PoolsAnswer | None = None
     pools_error: ErrorInfo | None = None
     """Why the pool-managers could not be asked."""
@@ -84,6 +86,7 @@ async def look(folder: Folder) -> StatusView:
         nodes_wished=cluster.nodes,
         processes=_checked(table),
         servers=servers,
+        gateways={f"gateway-{n}": url for n, url in enumerate(cluster.gateways, 1)},
         pools=pools,
         pools_error=why,
     )

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from agent_sandbox.embedded import gateways, programs
 from agent_sandbox.embedded import pools as pools_of
-from agent_sandbox.embedded import programs
 from agent_sandbox.embedded.bring_up import (
     check_promises,
     provision,
@@ -91,7 +91,11 @@ class Supervisor:
         for server in cluster.servers:
             self._keep(Server(server))
         await wait_servers(cluster, lambda detail: self._say(detail=detail))
-        reached = {"servers": cluster.edge_urls, "direct": cluster.urls}
+        reached = {
+            "servers": cluster.edge_urls,
+            "direct": cluster.urls,
+            "gateways": gateways.addresses(cluster.layout.file.gateways),
+        }
         folder.write(msgspec.structs.replace(wishes, **reached))
         self._say(phase="streams", detail="making streams and consumers")
         await self._apply(cluster, pools)
@@ -127,11 +131,13 @@ class Supervisor:
         programs.write_credentials(
             self._folder, cluster.identity, wishes, anew=not self._services()
         )
-        self._say(phase="services", detail="starting pool-managers and nodes")
+        gateways.write_access(self._folder)
+        self._say(phase="services", detail="starting pool-managers, nodes and gateways")
         await self._keep_exactly(
             programs.edges(self._folder, wishes, cluster.layout.file.ports)
             + programs.managers(self._folder, wishes, pools)
             + programs.local_nodes(self._folder, wishes)
+            + gateways.gateways(self._folder, wishes, cluster.layout.file.gateways)
         )
         self._say(phase="warming", detail="waiting for warm workers")
         spreading = asyncio.create_task(spread_leaders(cluster, pools, wishes.created_ms))
@@ -214,7 +220,7 @@ class Supervisor:
         failed = self._table.phase == "failed"
         if not failed:
             self._say(phase="stopping", detail="stopping")
-        for kind in ("node", "manager", "edge", "server"):
+        for kind in ("gateway", "node", "manager", "edge", "server"):
             chosen = [child for child in self._children.values() if child.row.kind == kind]
             await asyncio.gather(*(child.stop() for child in chosen))
         await asyncio.gather(*self._keeping.values(), return_exceptions=True)

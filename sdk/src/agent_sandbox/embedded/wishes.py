@@ -22,7 +22,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     pools: Path | None = None
     isolation: str | None = None
     base_port: int | None = None
-    """First of twelve ports in a row; 0: free ones."""
+    """First of fourteen ports in a row; 0: free ones."""
 
 
 def keep(folder: Folder, cluster: ClusterFile, wishes: Wishes) -> ClusterFile:
@@ -72,7 +72,10 @@ class Kept:
         """Write them back."""
         self._folder.write(
             msgspec.structs.replace(
-                self._cluster, servers=(now := self._folder.read()).servers, direct=now.direct
+                self._cluster,
+                servers=(now := self._folder.read()).servers,
+                direct=now.direct,
+                gateways=now.gateways,
             )
         )
         if self._pools is None:

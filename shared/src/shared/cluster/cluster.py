@@ -158,7 +158,7 @@ def open_cluster(
 
     Args:
         root: state folder, made where it is missing.
-        base_port: first of twelve ports in a row; None: the kept ones, or free ones the first time.
+        base_port: first of fourteen ports in a row; None: the kept ones, or free ones the first time.
         binary: the server program; None: the installed one.
         limits: bounds of each server.
 

@@ -12,7 +12,13 @@ from pathlib import Path
 import msgspec
 
 from shared.cluster.errors import ClusterFailed
-from shared.cluster.ports import ServerPorts, find_free_ports, ports_from
+from shared.cluster.ports import (
+    ServerPorts,
+    find_free_base,
+    find_free_ports,
+    gateway_ports_from,
+    ports_from,
+)
 from shared.errors import InvalidMessage
 from shared.identity import Identity, load_identity, write_secret
 
@@ -27,6 +33,8 @@ class ClusterFile(msgspec.Struct, frozen=True, kw_only=True):
     operator: str
     """Public key of the operator under which the data was written."""
     ports: tuple[ServerPorts, ...]
+    gateways: tuple[int, ...] = ()
+    """Ports of the gateways; none: an older version's file."""
 
 
 class ServerFiles(msgspec.Struct, frozen=True):
@@ -81,7 +89,7 @@ def open_layout(root: Path, *, base_port: int | None = None, name: str = "agent-
 
     Args:
         root: absolute path.
-        base_port: first of twelve ports in a row; None: the kept ones, or free ones the first time.
+        base_port: first of fourteen ports in a row; None: the kept ones, or free ones the first time.
         name: name of a new cluster.
 
     Raises:
@@ -114,28 +122,38 @@ def _with_edges(ports: tuple[ServerPorts, ...]) -> tuple[ServerPorts, ...]:
 
 def _load_file(root: Path, identity: Identity, base_port: int | None, name: str) -> ClusterFile:
     path = root / "cluster.json"
-    wanted = None if base_port is None else ports_from(base_port, SERVERS)
     if not path.exists():
         if any((root / f"n{number}" / "js").exists() for number in range(1, SERVERS + 1)):
             raise InvalidMessage(
                 "holds data of a cluster, but no cluster.json: move it away, or restore that file"
             )
-        file = ClusterFile(
-            name=name, operator=identity.operator.public, ports=wanted or find_free_ports(SERVERS)
-        )
+        base = find_free_base(SERVERS) if base_port is None else base_port
+        file = _placed(ClusterFile(name=name, operator=identity.operator.public, ports=()), base)
     else:
         try:
-            file = msgspec.json.decode(path.read_bytes(), type=ClusterFile)
+            kept = msgspec.json.decode(path.read_bytes(), type=ClusterFile)
         except (msgspec.DecodeError, msgspec.ValidationError) as exc:
             raise InvalidMessage(f"cluster.json is damaged: {exc}") from exc
-        if file.operator != identity.operator.public:
+        if kept.operator != identity.operator.public:
             raise InvalidMessage(
-                f"its data belongs to operator {file.operator}, identity.json to {identity.operator.public}: "
+                f"its data belongs to operator {kept.operator}, identity.json to {identity.operator.public}: "
                 "it was mixed with another cluster's folder; restore the right identity.json, or use a new folder"
             )
-        wanted = wanted or _with_edges(file.ports)
-        if wanted == file.ports:
-            return file
-        file = msgspec.structs.replace(file, ports=wanted)
+        file = _completed(kept) if base_port is None else _placed(kept, base_port)
+        if file == kept:
+            return kept
     write_secret(path, msgspec.json.format(msgspec.json.encode(file)).decode() + "\n")
     return file
+
+
+def _placed(file: ClusterFile, base: int) -> ClusterFile:
+    """Return the file with all ports in the row that starts at `base`."""
+    return msgspec.structs.replace(
+        file, ports=ports_from(base, SERVERS), gateways=gateway_ports_from(base, SERVERS)
+    )
+
+
+def _completed(file: ClusterFile) -> ClusterFile:
+    """Return the file with a port for each gateway and each edge: an older version's has none."""
+    gateways = file.gateways or gateway_ports_from(find_free_base(SERVERS), SERVERS)
+    return msgspec.structs.replace(file, ports=_with_edges(file.ports), gateways=gateways)

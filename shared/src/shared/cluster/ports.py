@@ -1,4 +1,4 @@
-"""Ports: four for each server (services, routes, monitoring, its edge), given by a base or found free and then kept."""
+"""Ports: four for each server (services, routes, monitoring, its edge), two for the gateways, given by a base or found free and then kept."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ LOOPBACK = "127.0.0.1"
 _FIRST = 20_000
 _LAST = 32_000
 _TRIES = 200
+GATEWAYS = 2
+"""Gateways of an embedded cluster; their ports are the last of the row."""
 
 
 class ServerPorts(msgspec.Struct, frozen=True):
@@ -46,18 +48,32 @@ def ports_from(base: int, servers: int) -> tuple[ServerPorts, ...]:
     )
 
 
+def gateway_ports_from(base: int, servers: int) -> tuple[int, ...]:
+    """Return the gateways' ports in the row that starts at `base`: behind those of the servers."""
+    return tuple(base + 4 * servers + index for index in range(GATEWAYS))
+
+
+def find_free_base(servers: int) -> int:
+    """Return the first of a row of ports that are free now, for servers and gateways.
+
+    Raises:
+        ClusterFailed: no row of free ports was found.
+    """
+    size = 4 * servers + GATEWAYS
+    for _ in range(_TRIES):
+        base = random.randrange(_FIRST, _LAST - size)
+        if all(why_taken(port) is None for port in range(base, base + size)):
+            return base
+    raise ClusterFailed(f"no {size} free ports in a row between {_FIRST} and {_LAST}")
+
+
 def find_free_ports(servers: int) -> tuple[ServerPorts, ...]:
     """Return ports that are free now, in one block.
 
     Raises:
         ClusterFailed: no block of free ports was found.
     """
-    size = 4 * servers
-    for _ in range(_TRIES):
-        base = random.randrange(_FIRST, _LAST - size)
-        if all(why_taken(port) is None for port in range(base, base + size)):
-            return ports_from(base, servers)
-    raise ClusterFailed(f"no {size} free ports in a row between {_FIRST} and {_LAST}")
+    return ports_from(find_free_base(servers), servers)
 
 
 def why_taken(port: int) -> str | None:

@@ -1,0 +1,31 @@
+"""Start a gateway: `python -m gateway`, settings in `GATEWAY_…` variables."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from gateway import app
+from gateway.settings import PREFIX, GatewaySettings
+from shared import logs, service
+from shared.settings import SettingsError, load
+
+CLOSE_S = 3.0
+"""After the requests under way: connections to the servers."""
+
+
+def main() -> int:
+    """Run the gateway until it is asked to leave; return its exit code."""
+    try:
+        settings = load(GatewaySettings, PREFIX, os.environ)
+    except SettingsError as exc:
+        sys.stderr.write(f"gateway: {exc}\n")
+        return 2
+    logs.configure(service="gateway", level=settings.log_level, instance=settings.name)
+    drain_s = settings.drain_s + CLOSE_S
+    return asyncio.run(service.run(lambda stop: app.run(settings, stop), drain_s=drain_s))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

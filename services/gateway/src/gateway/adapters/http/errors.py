@@ -1,0 +1,75 @@
+"""Exceptions of routes, answered as problems."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Request, Response
+from litestar.exceptions import HTTPException
+
+from gateway.adapters.http.answers import PROBLEM_TYPE, ProblemError, problem_headers
+from gateway.core.problems import of_error, problem
+from shared import logs
+from shared.errors import ServiceError
+from shared.rest import Problem
+
+log = logs.get(__name__)
+
+AnyRequest = Request[Any, Any, Any]
+CODES = {
+    400: "invalid_message",
+    404: "not_found",
+    405: "method_not_allowed",
+    406: "not_acceptable",
+    413: "limit_exceeded",
+    415: "unsupported_media_type",
+}
+
+
+def answer(said: Problem, headers: dict[str, str] | None = None) -> Response[Problem]:
+    """Return a problem as an answer."""
+    return Response(
+        said,
+        status_code=said.status,
+        media_type=PROBLEM_TYPE,
+        headers=problem_headers(said, headers),
+    )
+
+
+def of_service(_request: AnyRequest, exc: ServiceError) -> Response[Problem]:
+    """Answer an error of ours."""
+    return answer(of_error(exc))
+
+
+def of_problem(_request: AnyRequest, exc: ProblemError) -> Response[Problem]:
+    """Answer what a route said itself."""
+    return answer(exc.problem, exc.headers)
+
+
+def of_http(_request: AnyRequest, exc: HTTPException) -> Response[Problem]:
+    """Answer an error of the framework: no such path or method, a parameter that can't be read."""
+    status = exc.status_code
+    if status >= 500:
+        return of_bug(_request, exc)
+    code = CODES.get(status, "invalid_message")
+    detail = exc.detail
+    if isinstance(exc.extra, list) and exc.extra:
+        first: Any = exc.extra[0]
+        detail = f"{first.get('key', 'request')}: {first.get('message', detail)}"
+    return answer(problem(status, code, detail), dict(exc.headers or {}))
+
+
+def of_bug(request: AnyRequest, exc: Exception) -> Response[Problem]:
+    """Answer what nobody expected; the log says what it was."""
+    log.error("request.failed", path=request.scope["path"], exc_info=exc)
+    return answer(
+        problem(500, "internal", "a fault of ours; it is in the gateway's log", definite=False)
+    )
+
+
+HANDLERS: dict[int | type[Exception], Any] = {
+    ServiceError: of_service,
+    ProblemError: of_problem,
+    HTTPException: of_http,
+    Exception: of_bug,
+}

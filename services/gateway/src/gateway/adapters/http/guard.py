@@ -1,0 +1,150 @@
+"""What every request passes before any route: name, origin, token, rate. Plain ASGI, so that nothing gets around it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from typing import Any
+
+from litestar.types import ASGIApp, Receive, Scope, Send
+
+from gateway.adapters.clients import Clients
+from gateway.adapters.http.answers import PROBLEM_TYPE, ProblemError, encode, problem_headers
+from gateway.adapters.tenants import Tenants
+from gateway.core import bucket, origins
+from gateway.core.problems import of_error, problem
+from gateway.settings import GatewaySettings
+from shared.errors import ServiceError
+from shared.rest import Problem
+
+OPEN_PATHS = frozenset({"/v1/openapi.json"})
+"""What may be read without a token."""
+LENT = "lent_client"
+"""Key in a request's state: the `TenantClient` of its tenant."""
+SUBPROTOCOL = "bearer."
+"""Browsers can not set headers on a WebSocket: they name the token as a subprotocol, beside the one they speak."""
+
+
+class Guard:
+    """Lets in who may come in."""
+
+    def __init__(
+        self, app: ASGIApp, settings: GatewaySettings, tenants: Tenants, clients: Clients
+    ) -> None:
+        """Stand before `app`."""
+        self._app, self._settings = app, settings
+        self._tenants, self._clients = tenants, clients
+        self._hosts = frozenset(name.lower() for name in settings.hosts)
+        self._origins = frozenset(origin.lower() for origin in settings.origins)
+        self._buckets: dict[str, bucket.Bucket] = {}
+        self._under_way: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        asked: Any = scope
+        try:
+            headers = _headers(asked)
+            self._check_origin(headers)
+            if asked["path"] in OPEN_PATHS:
+                await self._app(scope, receive, send)
+                return
+            tenant = self._tenant(headers)
+            self._check_rate(tenant)
+        except ProblemError as exc:
+            await refuse(asked, send, exc.problem, exc.headers)
+            return
+        self._under_way[tenant] += 1
+        try:
+            async with self._clients.of(tenant) as lent:
+                asked.setdefault("state", {})[LENT] = lent
+                await self._app(scope, receive, send)
+        except ServiceError as exc:  # of the lending: what a route raises is answered by the app
+            await refuse(asked, send, of_error(exc))
+        finally:
+            self._under_way[tenant] -= 1
+
+    def _check_origin(self, headers: dict[str, str]) -> None:
+        host = headers.get("host", "")
+        if not origins.is_named_here(host, self._hosts):
+            names = ", ".join(sorted(self._hosts))
+            raise ProblemError(
+                problem(
+                    421, "misdirected", f"host: {host[:80]!r} is no name of this gateway ({names})"
+                )
+            )
+        if not origins.may_ask(headers.get("origin"), host, self._origins):
+            said = headers["origin"][:80]
+            raise ProblemError(
+                problem(403, "foreign_origin", f"origin: pages of {said!r} may not ask")
+            )
+
+    def _tenant(self, headers: dict[str, str]) -> str:
+        token = _token(headers)
+        if token is None:
+            raise ProblemError(
+                problem(401, "unauthorized", "authorization: `Bearer <token>` expected")
+            )
+        tenant = self._tenants.of_token(token)
+        if tenant is None:
+            raise ProblemError(problem(401, "unauthorized", "authorization: no such token"))
+        return tenant
+
+    def _check_rate(self, tenant: str) -> None:
+        settings = self._settings
+        if self._under_way[tenant] >= settings.tenant_requests_max:
+            detail = f"{settings.tenant_requests_max} requests of this tenant are under way (tenant_requests_max)"
+            raise ProblemError(problem(429, "too_many_requests", detail))
+        now_s = asyncio.get_running_loop().time()
+        left = self._buckets.get(tenant)
+        if left is None:
+            left = bucket.full(settings.requests_per_s, settings.requests_burst, now_s)
+            self._buckets[tenant] = left
+        if wait_s := left.take(now_s):
+            detail = f"more than {settings.requests_per_s:g} requests of this tenant each second (requests_per_s)"
+            raise ProblemError(
+                problem(429, "too_many_requests", detail),
+                {"retry-after": str(math.ceil(wait_s))},
+            )
+
+
+def _headers(scope: dict[str, Any]) -> dict[str, str]:
+    """Return the headers that the guard reads; a repeated one can not be trusted to mean anything."""
+    found: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        known = name.decode("latin-1")
+        if known in found and known in ("host", "origin", "authorization"):
+            raise ProblemError(problem(400, "invalid_message", f"{known}: given more than once"))
+        found[known] = value.decode("latin-1")
+    return found
+
+
+def _token(headers: dict[str, str]) -> str | None:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and token.strip():
+        return token.strip()
+    for word in headers.get("sec-websocket-protocol", "").split(","):
+        if word.strip().startswith(SUBPROTOCOL):
+            return word.strip().removeprefix(SUBPROTOCOL)
+    return None
+
+
+async def refuse(
+    scope: dict[str, Any], send: Send, said: Problem, headers: dict[str, str] | None = None
+) -> None:
+    """Answer a request with a problem; the connection goes, since the rest of a body may follow."""
+    body = encode(said)
+    fields = problem_headers(said, headers) | {
+        "content-type": PROBLEM_TYPE,
+        "content-length": str(len(body)),
+        "connection": "close",
+    }
+    kind = "websocket.http.response" if scope["type"] == "websocket" else "http.response"
+    wire = [(name.encode(), value.encode("latin-1")) for name, value in fields.items()]
+    begin: Any = {"type": f"{kind}.start", "status": said.status, "headers": wire}
+    end: Any = {"type": f"{kind}.body", "body": body, "more_body": False}
+    await send(begin)
+    await send(end)

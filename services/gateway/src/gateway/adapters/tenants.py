@@ -1,0 +1,90 @@
+"""Who may come in: tokens of tenants, and the credential with which each tenant's requests go on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from shared.errors import Forbidden, InvalidMessage
+from shared.ids import parse_name
+
+TENANTS_MAX = 256
+Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class TenantAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """One tenant."""
+
+    token_sha256s: tuple[Sha256, ...]
+    """SHA-256 of each of its tokens, hexadecimal. Several, so that a new one can be given out before the old one goes."""
+    credential: str
+    """Its NATS credential file."""
+
+
+class TenantsFile(msgspec.Struct, frozen=True, kw_only=True):
+    """The file."""
+
+    tenants: Annotated[dict[str, TenantAccess], Meta(max_length=TENANTS_MAX)]
+
+
+class Tenants:
+    """The tenants of the file, as it was when it was read last."""
+
+    def __init__(self, path: Path) -> None:
+        """Name the file; `refresh` reads it."""
+        self._path = path
+        self._seen: tuple[int, ...] = ()
+        self._by_token: dict[str, str] = {}
+        self.known: dict[str, TenantAccess] = {}
+
+    def refresh(self) -> bool:
+        """Read the file if it has changed; return whether it had.
+
+        Raises:
+            Forbidden: it can't be read, or others than its owner may.
+            InvalidMessage: it is damaged, or two tenants have the same token.
+        """
+        try:
+            with self._path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                seen = (status.st_ino, status.st_mtime_ns, status.st_size)
+                if seen == self._seen:
+                    return False
+                if status.st_mode & 0o077:
+                    raise Forbidden(f"{self._path} must be for its owner alone (mode 0600)")
+                text = file.read()
+        except OSError as exc:
+            raise Forbidden(f"tenants {self._path}: {exc.strerror}") from exc
+        self.known, self._by_token = read_tenants(text)
+        self._seen = seen
+        return True
+
+    def of_token(self, token: str) -> str | None:
+        """Return the tenant that has this token, or None."""
+        return self._by_token.get(hashlib.sha256(token.encode()).hexdigest())
+
+
+def read_tenants(text: bytes) -> tuple[dict[str, TenantAccess], dict[str, str]]:
+    """Return tenant -> access, and a token's SHA-256 -> tenant.
+
+    Raises:
+        InvalidMessage: damaged, or two tenants have the same token.
+    """
+    try:
+        known = msgspec.json.decode(text, type=TenantsFile).tenants
+    except (msgspec.DecodeError, msgspec.ValidationError) as exc:
+        raise InvalidMessage(f"tenants: {exc}") from exc
+    by_token: dict[str, str] = {}
+    for tenant, access in known.items():
+        parse_name(tenant, "tenant")
+        for digest in access.token_sha256s:
+            if by_token.setdefault(digest, tenant) != tenant:
+                raise InvalidMessage(
+                    f"tenants: {tenant} and {by_token[digest]} have the same token"
+                )
+    return known, by_token

@@ -1,0 +1,73 @@
+"""Builds a gateway: reads the tenants, listens, follows the tenants' file, leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from gateway.adapters.clients import Clients
+from gateway.adapters.http.site import make_site
+from gateway.adapters.http.wire import make_server
+from gateway.adapters.tenants import Tenants
+from gateway.settings import GatewaySettings
+from shared import logs
+from shared.errors import ServiceError, Unavailable
+from shared.service import Ready, Stop
+
+log = logs.get(__name__)
+
+LISTEN_S = 5.0
+POLL_S = 0.02
+FOLLOW_S = 1.0
+
+
+async def run(settings: GatewaySettings, stop: Stop) -> None:
+    """Be a gateway until `stop` is set; then end what is under way within its time.
+
+    Raises:
+        ServiceError: the tenants' file can't be used, or nothing can listen there.
+    """
+    ready = Ready(settings.ready_file)
+    tenants = Tenants(Path(settings.tenants_file))
+    tenants.refresh()
+    clients = Clients(tenants, settings.servers)
+    server = make_server(make_site(settings, tenants, clients), settings)
+    serving = asyncio.create_task(server._serve(), name="server")
+    try:
+        await _listens(server, serving)
+        ready.set()
+        log.info(
+            "gateway.ready", host=settings.host, port=settings.port, tenants=len(tenants.known)
+        )
+        while not await stop.wait(FOLLOW_S):
+            await _follow(tenants, clients)
+            if serving.done():
+                break
+    finally:
+        ready.clear()
+        server.should_exit = True
+        await asyncio.wait({serving}, timeout=settings.drain_s + 1.0)
+        serving.cancel()
+        await clients.close()
+    serving.result()
+
+
+async def _listens(server: object, serving: asyncio.Task[None]) -> None:
+    try:
+        async with asyncio.timeout(LISTEN_S):
+            while not getattr(server, "started", False):
+                if serving.done():
+                    serving.result()
+                    raise Unavailable("the server ended at its start")
+                await asyncio.sleep(POLL_S)
+    except TimeoutError as exc:
+        raise Unavailable(f"nothing listens after {LISTEN_S:g} s") from exc
+
+
+async def _follow(tenants: Tenants, clients: Clients) -> None:
+    try:
+        if tenants.refresh():
+            log.info("tenants.read", tenants=len(tenants.known))
+            await clients.forget_unknown()
+    except ServiceError as exc:  # what was read last holds
+        log.warning("tenants.not_read", error=str(exc))

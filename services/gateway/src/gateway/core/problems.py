@@ -1,0 +1,85 @@
+"""From an error to the answer that says it (RFC 9457): status, and which field or limit is to blame."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from shared.errors import ErrorInfo, ServiceError
+from shared.rest import Problem
+
+STATUS: Final = {
+    "invalid_message": 400,
+    "rejected": 409,
+    "conflict": 409,
+    "stale_epoch": 409,
+    "already_done": 409,
+    "not_found": 404,
+    "forbidden": 403,
+    "limit_exceeded": 429,
+    "unavailable": 503,
+    "draining": 503,
+    "outcome_unknown": 504,
+}
+TITLES: Final = {
+    400: "The request can not be read",
+    401: "Who are you?",
+    403: "Not allowed",
+    404: "There is no such thing",
+    405: "Not this method",
+    406: "Not in that form",
+    408: "The request did not arrive in time",
+    409: "Not in this state",
+    413: "Too large",
+    415: "Not in this form",
+    421: "Not under this name",
+    429: "Too much",
+    431: "Headers too large",
+    500: "A fault of ours",
+    503: "Not now",
+    504: "It may have happened",
+}
+RETRY_AFTER_S: Final = {429: 1, 503: 1}
+"""Whole seconds after which it is worth asking again, by status."""
+
+_FIELD = re.compile(r"([a-z_]+(?:\[[^\]]*\]|\.[a-z_]+)*): ")
+_IN_BODY = re.compile(r" - at `\$\.([^`]+)`")
+_LIMIT = re.compile(r"\(([A-Z][A-Z_]+)\)")
+
+
+def problem(
+    status: int, code: str, detail: str, *, definite: bool = True, task: str = ""
+) -> Problem:
+    """Return the body of an error's answer; field and limit are those that `detail` names."""
+    limit = _LIMIT.search(detail)
+    return Problem(
+        type=f"urn:agent-sandbox:{code}",
+        title=TITLES.get(status, "Error"),
+        status=status,
+        detail=detail,
+        code=code,
+        definite=definite,
+        field=field_of(detail),
+        limit=limit.group(1) if limit else "",
+        task=task,
+    )
+
+
+def of_error(error: ServiceError | ErrorInfo, *, task: str = "") -> Problem:
+    """Return the answer for an error of ours.
+
+    Args:
+        error: what was raised, or came in a message.
+        task: id under which it may have happened, where there is one.
+    """
+    info = error.info() if isinstance(error, ServiceError) else error
+    status = STATUS.get(info.code, 409 if info.definite else 504)
+    return problem(status, info.code, info.message, definite=info.definite, task=task)
+
+
+def field_of(detail: str) -> str:
+    """Return the field that a message of ours names: `timeout_s` of "body: … - at `$.timeout_s`", `pool` of "pool: …"."""
+    if inner := _IN_BODY.search(detail):
+        return inner.group(1)
+    named = _FIELD.match(detail)
+    return named.group(1) if named else ""
