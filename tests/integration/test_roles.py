@@ -139,7 +139,7 @@ async def test_a_pool_manager_serves_clients_and_nodes(
         manager.js_api("STREAM.UPDATE.0", {}),
         manager.js_api("STREAM.PURGE.Q0", {}),
         manager.js_api("STREAM.MSG.DELETE.0", {"seq": 1}),
-        manager.js_api("DIRECT.GET.OUT", {"seq": 1}),
+        manager.js_api("STREAM.PURGE.OUT", {}),
         manager.js_api("DIRECT.GET.O0.object.0.mine.object01.0"),
         node.subscribe("node.node2.*", lambda _message: None),
         node.request("hbn.node2", timeout_s=2),

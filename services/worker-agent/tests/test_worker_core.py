@@ -95,7 +95,8 @@ class TestOutputBook:
 
         assert book.add("stdout", b"abc") == (Piece(0, "stdout", b"abc"), False)
         assert book.add("stderr", b"de") == (Piece(3, "stderr", b"de"), False)
-        assert book.offset == 5
+        assert book.add("stdout", b"f") == (Piece(5, "stdout", b"f", stream_offset=3), False)
+        assert book.offset == 6
 
     def test_the_cap_cuts_once_and_is_marked_once(self) -> None:
         """What is over the cap is dropped from the stream, not from the count or the tail."""

@@ -84,7 +84,7 @@ class StreamEvent(Body, frozen=True, kw_only=True, omit_defaults=True):
     stream: Literal["stdout", "stderr"] | None = None
     """Of `output` and `missing`."""
     offset: int = 0
-    """Of `output`: bytes of this attempt's output, both streams together, before this piece."""
+    """Of `output`: bytes of this attempt's output on this stream before this piece."""
     text: str | None = None
     """Of `output`, where it is UTF-8."""
     data: bytes | None = None

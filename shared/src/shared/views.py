@@ -112,6 +112,15 @@ class TasksAnswer(Message, frozen=True, kw_only=True, omit_defaults=True):
     error: ErrorInfo | None = None
 
 
+class OutputMark(msgspec.Struct, frozen=True, order=True):
+    """Which of a task's messages: they come in this order."""
+
+    epoch: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    attempt: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    number: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    """Messages that the attempt sent before it."""
+
+
 class OutputAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
     """Ask for what is stored of a task's output and events, in order."""
 
@@ -119,6 +128,8 @@ class OutputAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
     task: str
     after: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     """`next` of the answer before; 0: from the start."""
+    since: OutputMark | None = None
+    """Leave out what comes before this message; a few of them may come all the same."""
 
 
 class OutputMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -135,7 +146,7 @@ class OutputAnswer(Message, frozen=True, kw_only=True, omit_defaults=True):
     """Some of what is stored, bounded in bytes."""
 
     messages: tuple[OutputMessage, ...] = ()
-    next: int = 0
+    next: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     """Pass it as `after` for what comes behind."""
     more: bool = False
     """There was more at the time of the answer."""

@@ -16,6 +16,7 @@ from pool_manager.adapters.letters import StreamLetters
 from pool_manager.adapters.mint import SpecMint
 from pool_manager.adapters.nodes import BusVoice, BusWorkers, LocalPods, StreamSlots
 from pool_manager.adapters.objects import StreamObjects
+from pool_manager.adapters.outputs import StreamOutputs
 from pool_manager.adapters.queue import StreamQueue
 from pool_manager.adapters.results import StreamResults
 from pool_manager.adapters.truth import StreamTruth
@@ -37,6 +38,7 @@ from pool_manager.loops.quota import QuotaKeeper
 from pool_manager.loops.recover import Recoverer
 from pool_manager.loops.refill import Refiller
 from pool_manager.loops.renew import Renewer
+from pool_manager.loops.replay import Replayer
 from pool_manager.loops.ring import Ringer
 from pool_manager.loops.shards import ShardWatch
 from pool_manager.loops.sweep import Keepers, Sweeper
@@ -117,6 +119,8 @@ class Manager:
             at("answer", voice),
             objects.drop,
         )
+        self._replayer = Replayer(at("replay", StreamOutputs(bus)))
+        self._answerer.add("output", self._replayer.serve, self._replayer.hands)
         self._objects = ObjectKeeper(self.world, objects, settings.tenant_object_bytes_max)
         self._renewer = Renewer(self.world, mint, voice)
         self._balancer = Balancer(self.world, StreamLeaders(bus, pools))
@@ -139,6 +143,7 @@ class Manager:
             self._overdue.hands,
             self._canceller.hands,
             self._answerer.hands,
+            self._replayer.hands,
         ]
         loops: list[Callable[[], Coroutine[Any, Any, None]]] = [
             lambda: keep_beating(self._voice, self.world.peers.me),

@@ -17,6 +17,8 @@ from shared.errors import OutcomeUnknown, ServiceError, Unavailable
 
 SCAN_TIMEOUT_S = 2.0
 SCAN_TRIES = 5
+SCAN_BYTES = 512 * 1024
+"""A batch ends with the message that passes this: what one answer may cost in memory."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -97,7 +99,12 @@ async def _read_batch(
 ) -> bool:
     """Read one batch into `found`; return whether there is more."""
     after, batch = place
-    query = {"seq": after + 1, "next_by_subj": subject_filter, "batch": batch}
+    query = {
+        "seq": after + 1,
+        "next_by_subj": subject_filter,
+        "batch": batch,
+        "max_bytes": SCAN_BYTES,
+    }
 
     def take(message: Message) -> bool:
         if is_status(message) is not None:

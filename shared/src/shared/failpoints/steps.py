@@ -237,6 +237,10 @@ NOT_PLACED: dict[str, str] = {
     "pool_manager.recover.bury": "the third death in a task: judged again until it is done",
     "pool_manager.recover.remove": "a letter of a worker that lived after all: at worst it stays",
     "pool_manager.recover.payload": "the third death in a task: judged again until it is done",
+    **{
+        f"pool_manager.replay.{method}": "a question of a client, who asks again, and has the result in the end"
+        for method in ("scan", "following", "last")
+    },
     "pool_manager.answer.page": "a question of a client, who asks again",
     "pool_manager.answer.find": "a question of a client, who asks again",
     **{

@@ -21,6 +21,7 @@ _INBOXES = tuple(subjects.inbox_stream(shard) for shard in range(SHARDS))
 _OBJECTS = tuple(subjects.object_stream(shard) for shard in range(SHARDS))
 _QUEUES = tuple(subjects.queue_stream(shard) for shard in range(SHARDS))
 _SLOTS = tuple(subjects.slot_stream(shard) for shard in range(SHARDS))
+_BOUNDED = (subjects.DEAD_LETTER_STREAM, subjects.OUTPUT_STREAM)
 
 
 class Permissions(msgspec.Struct, frozen=True):
@@ -145,13 +146,10 @@ def pool_manager(name: str) -> Permissions:
             "_R_.>",
             *_each(
                 "$JS.API.STREAM.MSG.GET",
-                (*_STATES, *_INBOXES, *_QUEUES, *_SLOTS, subjects.DEAD_LETTER_STREAM),
+                (*_STATES, *_INBOXES, *_QUEUES, *_SLOTS, *_BOUNDED),
             ),
-            # Scans; not of output.
-            *_each(
-                "$JS.API.DIRECT.GET",
-                (*_STATES, *_OBJECTS, *_SLOTS, subjects.DEAD_LETTER_STREAM),
-            ),
+            # Scans.
+            *_each("$JS.API.DIRECT.GET", (*_STATES, *_OBJECTS, *_SLOTS, *_BOUNDED)),
             "$JS.API.STREAM.INFO.*",
             "$JS.API.STREAM.LEADER.STEPDOWN.*",
             "$JS.API.CONSUMER.INFO.*.*",

@@ -43,6 +43,9 @@ from shared.views import (
     TasksAsk,
 )
 
+Serve = Callable[[str, bytes], Awaitable[msgspec.Struct]]
+"""(tenant, body of the question) -> answer."""
+
 
 class _Failed(Message, frozen=True, kw_only=True):
     error: ErrorInfo
@@ -75,7 +78,8 @@ class Answerer:
         self._replies = replies
         self._drop = drop_object
         self._number = 0
-        self._by_name: dict[str, Callable[[str, bytes], Awaitable[msgspec.Struct]]] = {
+        self._others: dict[str, Hands] = {}
+        self._by_name: dict[str, Serve] = {
             "sessions": self._sessions,
             "session": self._session,
             "tasks": self._list_tasks,
@@ -86,10 +90,16 @@ class Answerer:
             "object_drop": self._drop_object,
         }
 
+    def add(self, what: str, serve: Serve, hands: Hands) -> None:
+        """Have questions of one kind answered by `serve`, with hands of their own: nothing else waits for them."""
+        self._by_name[what] = serve
+        self._others[what] = hands
+
     async def heard(self, message: Heard) -> None:
         """Take a request."""
         self._number += 1
-        if message.reply and not self.hands.offer(str(self._number), lambda: self._serve(message)):
+        hands = self._others.get(message.subject.split(".", 2)[2], self.hands)
+        if message.reply and not hands.offer(str(self._number), lambda: self._serve(message)):
             await self._replies.answer(message.reply, messages.encode(_Failed(error=BUSY)))
 
     async def _serve(self, message: Heard) -> None:

@@ -20,6 +20,8 @@ class Piece(msgspec.Struct, frozen=True):
     """Bytes of this attempt's output, both streams together, before this piece."""
     stream: StreamName
     data: bytes
+    stream_offset: int = 0
+    """Bytes of this attempt's output on this stream before this piece."""
 
 
 class _Tail:
@@ -71,15 +73,15 @@ class OutputBook:
 
     def add(self, stream: StreamName, data: bytes) -> tuple[Piece | None, bool]:
         """Take in output; return the piece to publish, and whether the cap was met with this very piece."""
+        offset, stream_offset = self.offset, self._tails[stream].size
         self._tails[stream].add(data)
-        offset = self.offset
         self.offset += len(data)
         room = self._publish_bytes_max - offset
         if len(data) <= room:
-            return Piece(offset, stream, data), False
+            return Piece(offset, stream, data, stream_offset), False
         first = not self.capped
         self.capped = True
-        return (Piece(offset, stream, data[:room]) if room > 0 else None), first
+        return (Piece(offset, stream, data[:room], stream_offset) if room > 0 else None), first
 
     def stdout(self) -> Stream:
         """Return stdout as the result keeps it."""
