@@ -18,6 +18,7 @@ from shared.errors import (
     ServiceError,
     Unavailable,
 )
+from shared.rest import Tti
 
 __all__ = [
     "Client",
@@ -41,5 +42,6 @@ __all__ = [
     "Session",
     "Started",
     "TaskFailed",
+    "Tti",
     "Unavailable",
 ]

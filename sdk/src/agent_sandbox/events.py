@@ -10,7 +10,7 @@ import msgspec
 from shared import headers
 from shared.errors import InvalidMessage
 from shared.files import Stream
-from shared.messages import OutputEvent, TaskResult, decode
+from shared.messages import OutputEvent, TaskResult, Timing, decode
 
 StreamName = Literal["stdout", "stderr"]
 
@@ -23,6 +23,8 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     worker: str = ""
     at_ms: float = 0
     """Worker's wall clock."""
+    timing: Timing | None = None
+    """How and when the task came to its worker."""
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +97,13 @@ class Sequencer:
             case "started":
                 event = _read_event(body)
                 return [
-                    Started(attempt=attempt, epoch=epoch, worker=event.worker, at_ms=event.at_ms)
+                    Started(
+                        attempt=attempt,
+                        epoch=epoch,
+                        worker=event.worker,
+                        at_ms=event.at_ms,
+                        timing=event.timing,
+                    )
                 ]
             case "recovered" | "workspace_lost":
                 return [Recovered(attempt=attempt, event=_read_event(body))]

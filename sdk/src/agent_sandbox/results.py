@@ -9,6 +9,7 @@ import msgspec
 from shared.errors import ErrorInfo, OutcomeUnknown, Rejected, ServiceError
 from shared.files import FileEntry, ObjectRef
 from shared.messages import TaskResult
+from shared.rest import Tti
 
 
 class TaskFailed(ServiceError):
@@ -36,7 +37,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     raw: TaskResult
     """As it is stored: everything that is known."""
     tti_s: float | None = None
-    """Seconds from the caller's call to the first instruction of user code, as the caller saw it; None: not seen."""
+    """Seconds from the caller's call to the first instruction of user code, as the caller saw it; None: not seen. Of a
+    task that was run again after a loss: its first start."""
+    tti: Tti | None = None
+    """The same in milliseconds, with the way that the task took to its worker and the parts of the wait."""
     total_s: float = 0.0
     """Seconds from the caller's call to the result."""
 
@@ -108,7 +112,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain data: the stored fields with the caller's times beside them."""
         fields: dict[str, Any] = msgspec.to_builtins(self.raw)
-        return fields | {"tti_s": self.tti_s, "total_s": self.total_s}
+        own = {"tti_s": self.tti_s, "tti": msgspec.to_builtins(self.tti), "total_s": self.total_s}
+        return fields | own
 
 
 def describe(result: TaskResult) -> str:
@@ -120,6 +125,14 @@ def describe(result: TaskResult) -> str:
     }
     said = result.error.message if result.error else how.get(result.reason or "", result.reason)
     return f"task {result.task} {result.status}" + (f": {said}" if said else "")
+
+
+def describe_tti(tti: Tti) -> str:
+    """Return a time to interactive with its parts in one phrase."""
+    return (
+        f"{tti.tti_ms:.1f} ms ({tti.path}: queue {tti.queue_wait_ms:.1f}, claim {tti.claim_ms:.1f}, "
+        f"start {tti.start_ms:.1f})"
+    )
 
 
 def error_of(info: ErrorInfo) -> ServiceError:

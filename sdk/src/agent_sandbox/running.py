@@ -19,6 +19,8 @@ from agent_sandbox.results import Result
 from agent_sandbox.transport import Transport
 from shared.errors import OutcomeUnknown, Unavailable
 from shared.messages import CancelAnswer, TaskResult
+from shared.rest import Tti
+from shared.tti import make_tti
 
 READ_EVERY_S = 1.0
 CANCEL_BOUND_S = 16.0
@@ -33,16 +35,23 @@ RESULT_GRACE_S = 60.0
 class RunningTask:
     """A task that was published. Use it as a context manager, or await `result`: both end its watch."""
 
-    def __init__(self, transport: Transport, order: Order) -> None:
-        """Start nothing yet: `start_task` does."""
+    def __init__(self, transport: Transport, order: Order, called: float | None = None) -> None:
+        """Start nothing yet: `start_task` does.
+
+        Args:
+            transport: the way there.
+            order: what to publish.
+            called: when the caller's call began, by the monotonic clock; None: now.
+        """
         self._transport = transport
         self._order = order
         self._watch = transport.watch(order, self)
         self._made = order.made
-        self._called = time.monotonic()
+        self._called = time.monotonic() if called is None else called
         self._done: asyncio.Future[TaskResult] = asyncio.get_running_loop().create_future()
         self._started_after_s: float | None = None
         self._start_heard = asyncio.Event()
+        self._tti: Tti | None = None
         self._total_s = 0.0
         self._events: asyncio.Queue[Event] = asyncio.Queue(EVENTS_MAX)
         self._keep_events = True
@@ -61,6 +70,16 @@ class RunningTask:
     def has_started(self) -> bool:
         """Whether the first instruction of user code was heard to run."""
         return self._started_after_s is not None
+
+    @property
+    def stored(self) -> TaskResult | None:
+        """The result; None: it was not heard of yet."""
+        return self._done.result() if self._done.done() else None
+
+    @property
+    def tti(self) -> Tti | None:
+        """Time from the call to the first instruction of user code; None: not heard."""
+        return self._tti
 
     async def __aenter__(self) -> Self:
         """Return the task itself."""
@@ -101,6 +120,33 @@ class RunningTask:
         made, self._made = self._made, ()
         await self._transport.drop_objects(made)
         return self._to_result(stored)
+
+    async def started(self, *, wait_s: float) -> bool:
+        """Wait until the first instruction of user code was heard to run, or the result is there.
+
+        Args:
+            wait_s: longest wait, seconds.
+
+        Returns:
+            Whether one of both came in time; `tti` and `stored` say which.
+
+        Raises:
+            InvalidMessage: the result is a newer system's.
+        """
+        waits = {
+            asyncio.ensure_future(self._wait_stored()),
+            asyncio.ensure_future(self._start_heard.wait()),
+        }
+        try:
+            done, _ = await asyncio.wait(waits, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+            for wait in done:
+                wait.result()
+            if self.stored is not None:
+                await self._wait_late_start(self.stored)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        return self.has_started or self.stored is not None
 
     async def events(self) -> AsyncIterator[Event]:
         """Yield what happens to the task until its result is there: started, output, recovered, missing.
@@ -170,6 +216,7 @@ class RunningTask:
         """Take an event from the watch; return False where the reader is too slow: the rest comes from the result."""
         if isinstance(event, Started) and self._started_after_s is None:
             self._started_after_s = time.monotonic() - self._called
+            self._tti = make_tti(event.timing, self._started_after_s * 1000)
             self._start_heard.set()
         if self._keep_events:
             try:
@@ -207,7 +254,7 @@ class RunningTask:
                     await self._start_heard.wait()
 
     def _to_result(self, stored: TaskResult) -> Result:
-        return Result(raw=stored, tti_s=self._started_after_s, total_s=self._total_s)
+        return Result(raw=stored, tti_s=self._started_after_s, tti=self._tti, total_s=self._total_s)
 
 
 async def _listen_until(running: RunningTask, until: float) -> None:
@@ -221,13 +268,16 @@ async def _listen_until(running: RunningTask, until: float) -> None:
         await asyncio.sleep(LISTEN_AGAIN_S)
 
 
-async def start_task(transport: Transport, order: Order, *, deadline_s: float) -> RunningTask:
+async def start_task(
+    transport: Transport, order: Order, *, deadline_s: float, called: float | None = None
+) -> RunningTask:
     """Publish a task and return it as soon as it is accepted.
 
     Args:
         transport: the way there.
         order: what to publish.
         deadline_s: longest wait for the acceptance, seconds; tries go under the same id.
+        called: when the caller's call began, by the monotonic clock; None: now.
 
     Raises:
         LimitExceeded: body too large, or the lane is full; it was not accepted.
@@ -235,7 +285,7 @@ async def start_task(transport: Transport, order: Order, *, deadline_s: float) -
         Unavailable: no server answered at all; it was not published.
         OutcomeUnknown: no answer; it may have been accepted.
     """
-    running = RunningTask(transport, order)
+    running = RunningTask(transport, order, called)
     until = time.monotonic() + deadline_s
     await _listen_until(running, until)
     try:

@@ -32,7 +32,8 @@ class PublishTurns:
             Unavailable: no turn within that time; it was not published.
             ServiceError: others as `start_task`.
         """
-        until = time.monotonic() + deadline_s
+        called = time.monotonic()
+        until = called + deadline_s
         try:
             async with asyncio.timeout(deadline_s):
                 await self._free.acquire()
@@ -42,6 +43,7 @@ class PublishTurns:
                 f"(PUBLISHES_MAX), and none ended within {deadline_s:g} s"
             ) from exc
         try:
-            return await start_task(transport, order, deadline_s=until - time.monotonic())
+            left_s = until - time.monotonic()
+            return await start_task(transport, order, deadline_s=left_s, called=called)
         finally:
             self._free.release()

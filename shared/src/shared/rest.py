@@ -10,7 +10,11 @@ from typing import Literal
 import msgspec
 
 from shared.files import FileEntry
-from shared.messages import Interruption, StartPath, TaskResult, WorkspaceLost
+from shared.messages import Interruption, StartPath, TaskResult, Timing, WorkspaceLost
+
+MeasuredBy = Literal["caller", "servers"]
+"""`caller`: whoever took the call, on its own clock, until it heard the task start. `servers`: that one is gone; the
+streams' stamps of the acceptance and of the event `started` instead."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -21,7 +25,8 @@ class Tti(Body, frozen=True, kw_only=True, omit_defaults=True):
     """Time to interactive of one task: the caller's call until the first instruction of user code.
 
     `queue_wait_ms`, `claim_ms` and `start_ms` are differences of the worker's stamps (the first one against the
-    servers' clock) and need not add up to `tti_ms`, which is taken on the clock of whoever called.
+    servers' clock). Together they are at most `tti_ms`, which is taken on the clock of whoever called and has the way of
+    the call to the queue and of the event back besides.
     """
 
     tti_ms: float
@@ -32,8 +37,7 @@ class Tti(Body, frozen=True, kw_only=True, omit_defaults=True):
     """Handed over -> the record was this worker's."""
     start_ms: float
     """Claimed -> first instruction of user code."""
-    measured_by: Literal["caller", "servers"] = "caller"
-    """`servers`: who took the call is gone; the stream's stamps of acceptance and of the event `started` instead."""
+    measured_by: MeasuredBy = "caller"
 
 
 class TaskView(Body, frozen=True, kw_only=True, omit_defaults=True):
@@ -92,6 +96,8 @@ class StreamEvent(Body, frozen=True, kw_only=True, omit_defaults=True):
     size: int | None = None
     """Of `missing`: bytes; None: not known."""
     worker: str = ""
+    timing: Timing | None = None
+    """Of `started`: how and when the task came to its worker."""
     tti: Tti | None = None
     """Of `started`, where this gateway took the call."""
     interruption: Interruption | None = None

@@ -24,7 +24,7 @@ from agent_sandbox.cli.options import (
 )
 from agent_sandbox.cli.output import note, print_json
 from agent_sandbox.events import Missing, Output, Recovered
-from agent_sandbox.results import EXIT_CANCELLED, Result, describe, exit_code_of
+from agent_sandbox.results import EXIT_CANCELLED, Result, describe, describe_tti, exit_code_of
 from agent_sandbox.running import RunningTask
 from shared.errors import OutcomeUnknown
 
@@ -116,11 +116,11 @@ def finish(result: Result, *, as_json: bool, verbose: bool) -> None:
 def timing_line(result: Result) -> str:
     """Return where a task ran and how long it took, in one line."""
     raw = result.raw
-    first = (
-        f"first instruction after {result.tti_s * 1000:.1f} ms, "
-        if result.tti_s is not None
-        else ""
-    )
+    first = ""
+    if result.tti is not None:
+        first = f"first instruction after {describe_tti(result.tti)}, "
+    elif result.tti_s is not None:
+        first = f"first instruction after {result.tti_s * 1000:.1f} ms, "
     where = f"{raw.worker} ({raw.isolation})" if raw.worker else "no worker"
     return f"task {raw.task}: {where}; {first}done after {result.total_s * 1000:.0f} ms, attempt {raw.attempt}"
 
