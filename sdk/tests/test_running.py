@@ -9,7 +9,8 @@ import pytest
 
 from agent_sandbox.orders import Order
 from agent_sandbox.over_nats import NatsTransport
-from agent_sandbox.running import RunningTask, start_task
+from agent_sandbox.running import RunningTask
+from agent_sandbox.starting import start_task
 from shared.errors import Unavailable
 
 

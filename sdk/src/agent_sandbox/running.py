@@ -25,7 +25,6 @@ from shared.tti import make_tti
 READ_EVERY_S = 1.0
 CANCEL_BOUND_S = 16.0
 LATE_START_S = 0.1
-LISTEN_AGAIN_S = 0.2
 EVENTS_MAX = 4096
 """Events that wait for a slow reader; what comes after is taken from the result in the end."""
 RESULT_GRACE_S = 60.0
@@ -255,45 +254,6 @@ class RunningTask:
 
     def _to_result(self, stored: TaskResult) -> Result:
         return Result(raw=stored, tti_s=self._started_after_s, tti=self._tti, total_s=self._total_s)
-
-
-async def _listen_until(running: RunningTask, until: float) -> None:
-    """Listen, and again where a server died meanwhile: another takes the connection over in a moment."""
-    while True:
-        try:
-            return await running.listen()
-        except Unavailable:
-            if time.monotonic() + LISTEN_AGAIN_S >= until:
-                raise
-        await asyncio.sleep(LISTEN_AGAIN_S)
-
-
-async def start_task(
-    transport: Transport, order: Order, *, deadline_s: float, called: float | None = None
-) -> RunningTask:
-    """Publish a task and return it as soon as it is accepted.
-
-    Args:
-        transport: the way there.
-        order: what to publish.
-        deadline_s: longest wait for the acceptance, seconds; tries go under the same id.
-        called: when the caller's call began, by the monotonic clock; None: now.
-
-    Raises:
-        LimitExceeded: body too large, or the lane is full; it was not accepted.
-        Rejected: no such pool; it was not accepted.
-        Unavailable: no server answered at all; it was not published.
-        OutcomeUnknown: no answer; it may have been accepted.
-    """
-    running = RunningTask(transport, order, called)
-    until = time.monotonic() + deadline_s
-    await _listen_until(running, until)
-    try:
-        await transport.publish(order, until)
-    except BaseException:
-        await running.forget()
-        raise
-    return running
 
 
 async def finish(task: RunningTask, *, cancel_with_caller: bool) -> Result:

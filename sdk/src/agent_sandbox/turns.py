@@ -6,7 +6,8 @@ import asyncio
 import time
 
 from agent_sandbox.orders import Order
-from agent_sandbox.running import RunningTask, start_task
+from agent_sandbox.running import RunningTask
+from agent_sandbox.starting import start_task
 from agent_sandbox.transport import Transport
 from shared import limits
 from shared.errors import Unavailable

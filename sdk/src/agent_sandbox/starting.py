@@ -1,0 +1,52 @@
+"""Publishing a task that is listened to from before its publish on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from agent_sandbox.orders import Order
+from agent_sandbox.running import RunningTask
+from agent_sandbox.transport import Transport
+from shared.errors import Unavailable
+
+LISTEN_AGAIN_S = 0.2
+
+
+async def _listen_until(running: RunningTask, until: float) -> None:
+    """Listen, and again where a server died meanwhile: another takes the connection over in a moment."""
+    while True:
+        try:
+            return await running.listen()
+        except Unavailable:
+            if time.monotonic() + LISTEN_AGAIN_S >= until:
+                raise
+        await asyncio.sleep(LISTEN_AGAIN_S)
+
+
+async def start_task(
+    transport: Transport, order: Order, *, deadline_s: float, called: float | None = None
+) -> RunningTask:
+    """Publish a task and return it as soon as it is accepted.
+
+    Args:
+        transport: the way there.
+        order: what to publish.
+        deadline_s: longest wait for the acceptance, seconds; tries go under the same id.
+        called: when the caller's call began, by the monotonic clock; None: now.
+
+    Raises:
+        LimitExceeded: body too large, or the lane is full; it was not accepted.
+        Rejected: no such pool; it was not accepted.
+        Unavailable: no server answered at all; it was not published.
+        OutcomeUnknown: no answer; it may have been accepted.
+    """
+    running = RunningTask(transport, order, called)
+    until = time.monotonic() + deadline_s
+    await _listen_until(running, until)
+    try:
+        await transport.publish(order, until)
+    except BaseException:
+        await running.forget()
+        raise
+    return running
