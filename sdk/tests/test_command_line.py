@@ -18,6 +18,7 @@ COMMANDS = (
     ("up",),
     ("down",),
     ("status",),
+    ("doctor",),
     ("run",),
     *(("session", verb) for verb in ("create", "exec", "python", "list", "show", "close")),
     *(("session", verb) for verb in ("write", "read", "ls", "rm")),

@@ -15,8 +15,9 @@ if KIT not in sys.path:
     sys.path.insert(0, KIT)  # the worker zygote imports the test sidecar from there by name
 
 from drill import Background, Drill, is_there  # noqa: E402 - after the path is set
-from ordinary import python_for_everybody  # noqa: E402 - likewise
 from scene import CONFINED, SECRET, Scene  # noqa: E402 - likewise
+
+from shared.testing.ordinary import python_for_everybody  # noqa: E402 - likewise
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ordinary import as_ordinary_user, environment
+
+from shared.testing.ordinary import as_ordinary_user, environment
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]

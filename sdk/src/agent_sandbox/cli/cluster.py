@@ -18,7 +18,7 @@ from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.embedded.status import look
 from agent_sandbox.embedded.up import down as take_down
 from agent_sandbox.embedded.up import up as bring_up
-from agent_sandbox.embedded.wishes import NODES_MAX, Wishes
+from agent_sandbox.embedded.wishes import BASE_PORT_MAX, NODES_MAX, Wishes
 from shared.pools import ISOLATION_CLASSES
 
 WAIT_S = 90.0
@@ -38,7 +38,9 @@ WAIT_S = 90.0
     help="Class for pools that say `auto`.",
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65521), help="First of fourteen ports in a row; 0: free ones."
+    "--port",
+    type=click.IntRange(0, BASE_PORT_MAX),
+    help="First of fourteen ports in a row; 0: free ones.",
 )
 @click.option(
     "--wait",

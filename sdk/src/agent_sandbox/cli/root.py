@@ -9,6 +9,7 @@ import click
 
 from agent_sandbox.cli.cluster import down, status, up
 from agent_sandbox.cli.deadletter import deadletter
+from agent_sandbox.cli.doctor import doctor
 from agent_sandbox.cli.output import print_json
 from agent_sandbox.cli.run import run
 from agent_sandbox.cli.session import session
@@ -29,7 +30,7 @@ def root() -> None:
     """Run untrusted code in warm, confined sandboxes."""
 
 
-for _command in (up, down, status, run, session, task, deadletter):
+for _command in (up, down, status, doctor, run, session, task, deadletter):
     root.add_command(_command)
 for _command in (put, get):
     session.add_command(_command)

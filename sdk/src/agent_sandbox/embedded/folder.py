@@ -133,11 +133,8 @@ class Folder:
         """
         with translating(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            _check_owner(self.path)
-            if self.exists():
-                self.read()  # damaged, foreign or of another format: nothing is touched
-            else:
-                _check_empty(self.path)
+            self.check()  # damaged, foreign or of another format: nothing is touched
+            if not self.exists():
                 # Sandboxes with a uid of their own must get through to their workspace below.
                 self.path.chmod(0o711 if os.geteuid() == 0 else 0o700)
             for folder in (self.credentials, self.logs, self.ready):
@@ -152,6 +149,22 @@ class Folder:
         if not self.exists():
             self.write(ClusterFile(id=secrets.token_hex(8), created_ms=int(time.time() * 1000)))
         return self.read()
+
+    def check(self) -> None:
+        """Check that a cluster lives here or can; a folder that is missing can be made.
+
+        Raises:
+            InvalidMessage: there is something else in it, or it is damaged.
+            Forbidden: it can't be read, or belongs to another user.
+        """
+        with translating(self.path):
+            if not self.path.exists():
+                return
+            _check_owner(self.path)
+            if self.exists():
+                self.read()
+            else:
+                _check_empty(self.path)
 
     def is_locked(self) -> bool:
         """Return whether a supervisor holds the folder."""

@@ -47,6 +47,15 @@ KEPT_VARIABLES = (
     "PYTHONDONTWRITEBYTECODE",
 )
 """What our services inherit from the environment of `up`; anything else might be a secret of the user's."""
+SERVICE_MODULES = (
+    "client_edge",
+    "gateway",
+    "local_node",
+    "pool_manager",
+    "sandbox_runner",
+    "worker_agent",
+)
+"""What must be installed: the services, and what nodes start by name."""
 DIGEST_VARIABLE = "AGENT_SANDBOX_POOLS_DIGEST"
 """Changes when the pools did, and with it the service's command: it is started anew."""
 

@@ -13,6 +13,8 @@ from shared.errors import InvalidMessage
 from shared.pools import ISOLATION_CLASSES, parse_pools
 
 NODES_MAX = 64
+BASE_PORT_MAX = 65521
+"""Fourteen ports in a row end at 65534."""
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):

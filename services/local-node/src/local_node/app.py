@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from local_node.adapters.machine import Machine, open_machine
+from local_node.adapters.machine import Machine, look, open_machine
 from local_node.adapters.voice import BusVoice
 from local_node.loops.beat import beat
 from local_node.loops.clear_away import clear_away
@@ -21,6 +21,7 @@ from shared.bus import Bus, BusOptions, Handler, Message
 from shared.bus.renewal import follow_file
 from shared.errors import InvariantBroken, ServiceError
 from shared.identity.files import read_credential
+from shared.machine import MachineView
 from shared.messages import Answer, DeletePod, PodSpec, decode, encode
 from shared.service import Ready, Stop
 
@@ -68,6 +69,15 @@ async def run(settings: NodeSettings, stop: Stop) -> None:
                 task.cancel()
     if died:
         raise InvariantBroken(f"zygotes died: {', '.join(died)}")
+
+
+async def probe(settings: NodeSettings) -> MachineView:
+    """Return what a node with these settings would find on this machine.
+
+    Raises:
+        ServiceError: it could not start.
+    """
+    return await look(settings)
 
 
 def _options(settings: NodeSettings) -> BusOptions:

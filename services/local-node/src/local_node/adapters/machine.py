@@ -19,6 +19,7 @@ from local_node.adapters.zygote.kept import KeptZygote
 from local_node.settings import NodeSettings
 from shared import logs
 from shared.errors import Unavailable
+from shared.machine import MachineView
 
 log = logs.get(__name__)
 
@@ -47,23 +48,7 @@ async def open_machine(
         ServiceError: the directory is in use, a module is missing, or the machine refuses.
     """
     async with contextlib.AsyncExitStack() as closing:
-        folder = Path(settings.dir)
-        closing.callback(DirectoryLock(folder).close)
-        files = PodFiles(folder)
-        groups = Groups(settings.name, folder)
-        closing.callback(groups.close)
-        log.info("cgroups.probed", controllers=groups.controllers, missing=groups.missing)
-        python = settings.sandbox_python or base_python()
-        sandbox_settings = SandboxSettings(
-            python=python,
-            prefix=_prefix_of(python),
-            module=settings.runner_module,
-            read_only=settings.read_only,
-            offered=settings.offered,
-            tmp_mib=settings.tmp_mib,
-        )
-        sandboxes = Sandboxes(sandbox_settings, files, on_death)
-        closing.push_async_callback(sandboxes.close)
+        files, groups, sandboxes = _open_parts(settings, closing, on_death)
         sidecars = KeptZygote(
             ZygoteConfig(
                 name="worker",
@@ -84,6 +69,46 @@ async def open_machine(
             launching.cancel()
             await asyncio.wait({launching})
         yield Machine(files, sandboxes, PodStarter(files, groups, sandboxes, sidecars))
+
+
+async def look(settings: NodeSettings) -> MachineView:
+    """Return what a node with these settings would find here; nothing stays.
+
+    Raises:
+        ServiceError: the directory is in use, a module is missing, or the machine refuses.
+    """
+    async with contextlib.AsyncExitStack() as closing:
+        _, groups, sandboxes = _open_parts(settings, closing, lambda _: None)
+        await sandboxes.probe()
+        return MachineView(
+            isolation=dict(sandboxes.available),
+            controllers=groups.controllers,
+            missing=dict(groups.missing),
+        )
+
+
+def _open_parts(
+    settings: NodeSettings, closing: contextlib.AsyncExitStack, on_death: Callable[[str], None]
+) -> tuple[PodFiles, Groups, Sandboxes]:
+    """Open what sandboxes need; `closing` ends them."""
+    folder = Path(settings.dir)
+    closing.callback(DirectoryLock(folder).close)
+    files = PodFiles(folder)
+    groups = Groups(settings.name, folder)
+    closing.callback(groups.close)
+    log.info("cgroups.probed", controllers=groups.controllers, missing=groups.missing)
+    python = settings.sandbox_python or base_python()
+    sandbox_settings = SandboxSettings(
+        python=python,
+        prefix=_prefix_of(python),
+        module=settings.runner_module,
+        read_only=settings.read_only,
+        offered=settings.offered,
+        tmp_mib=settings.tmp_mib,
+    )
+    sandboxes = Sandboxes(sandbox_settings, files, on_death)
+    closing.push_async_callback(sandboxes.close)
+    return files, groups, sandboxes
 
 
 def _prefix_of(python: str) -> str:
