@@ -17,7 +17,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize(
-    "name", ["task.schema.json", "result.schema.json", "limits.md", "faults.md"]
+    "name", ["task.schema.json", "result.schema.json", "limits.md", "faults.md", "metrics.md"]
 )
 def test_a_document_is_in_step(name: str) -> None:
     """`python -m shared.schema docs` makes it anew."""

@@ -214,8 +214,8 @@ def test_a_pool_is_starved_when_messages_ring_and_nobody_is_there(facts: Facts) 
     """Then the next worker that comes hears a bell of its own."""
     slots = filled(facts)
     assert not slots.is_starved
-    slots.rang()
-    slots.rang()
+    slots.rang("interactive")
+    slots.rang("interactive")
     assert slots.is_starved
     slots.taken("p-0-1", NOW)
     assert slots.is_starved

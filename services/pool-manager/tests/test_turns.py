@@ -95,7 +95,7 @@ def test_a_pod_that_comes_to_waiting_messages_is_told_to_ask_for_them() -> None:
     (calm,) = planned(slots)
     assert calm.lanes == ()
 
-    slots.rang()
+    slots.rang("interactive")
     (pressed,) = planned(slots)
     assert [klass for klass, _ in pressed.lanes[::SHARDS]] == list(CLASSES)
 

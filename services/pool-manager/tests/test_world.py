@@ -116,7 +116,7 @@ def test_a_new_worker_hears_a_bell_if_messages_wait(world: World) -> None:
     """They rang when nobody was there."""
     slots = world.pools["p"]
     world.on_record(record(), 5, now=NOW)
-    slots.rang()
+    slots.rang("interactive")
     slot = Slot(
         pool="p", slot="0", generation=2, pod="p-0-2", node="n", manager="pm-1", reserved_ms=1
     )

@@ -77,6 +77,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What asked for a worker was handed to it; for a task of a bound session, the task itself."""
     claimed_ms: float = 0
     """The session was the worker's: its write of the record was acknowledged. For a bound session, as `delivered_ms`."""
+    restored_ms: float = 0
+    """The task's files were all in the workspace; 0: it brought none."""
     started_ms: float = 0
     """First instruction of user code."""
     finished_ms: float = 0

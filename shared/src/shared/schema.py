@@ -19,6 +19,7 @@ import msgspec
 from shared import errors, files, ids, limits, messages, task
 from shared.failpoints.page import faults_page
 from shared.messages import TaskResult
+from shared.metrics.page import metrics_page
 from shared.task import VERSION, Task
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -139,6 +140,7 @@ def documents() -> dict[str, str]:
         "result.schema.json": _json(result_schema()),
         "limits.md": limits_table(),
         "faults.md": faults_page(),
+        "metrics.md": metrics_page(),
     }
 
 

@@ -9,11 +9,15 @@ from pathlib import Path
 import msgspec
 
 from client_edge.adapters.relay import Relay
+from client_edge.adapters.server import ServerWatch
+from client_edge.loops.count import count
 from client_edge.settings import EdgeSettings
 from shared import logs
 from shared.errors import InvalidMessage
 from shared.identity import Key
-from shared.service import Ready, Stop
+from shared.metrics import DECLARED, Book
+from shared.probes import Health, probed
+from shared.service import Stop
 
 log = logs.get(__name__)
 
@@ -32,18 +36,25 @@ async def run(settings: EdgeSettings, stop: Stop) -> None:
     relay = Relay(
         settings.host, settings.server_port, read_key(Path(settings.key_file)), connections_max
     )
-    ready = Ready(settings.ready_file)
-    listening = await asyncio.get_running_loop().create_server(
-        relay.accept, settings.host, settings.listen_port
-    )
-    ready.set()
-    log.info("edge.ready", port=settings.listen_port, server=settings.server_port)
-    try:
-        await stop.wait()
-    finally:
-        ready.clear()
-        listening.close()
-        relay.abort()
+    health, book = Health(settings.ready_file), Book(DECLARED["client-edge"])
+    watch = ServerWatch(relay.host, relay.port)
+    health.require("server", watch.problem)
+    probes = {"address": settings.probes, "url_file": settings.probes_url_file}
+    async with probed(health, book, **probes), asyncio.TaskGroup() as group:
+        aside = [group.create_task(watch.run()), group.create_task(count(relay, book))]
+        listening = await asyncio.get_running_loop().create_server(
+            relay.accept, settings.host, settings.listen_port
+        )
+        health.begin()
+        log.info("edge.ready", port=settings.listen_port, server=settings.server_port)
+        try:
+            await stop.wait()
+        finally:
+            health.leave()
+            listening.close()
+            relay.abort()
+            for task in aside:
+                task.cancel()
 
 
 def allow_files(connections_max: int) -> int:

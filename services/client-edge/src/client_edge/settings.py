@@ -27,5 +27,9 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     connections_max: Annotated[int, Meta(ge=1)] = 1024
     """Clients at once; further ones are turned away."""
     ready_file: str | None = None
-    """Exists exactly while it listens."""
+    """Exists exactly while it is ready."""
+    probes: str | None = None
+    """`host:port` of `/livez`, `/readyz` and `/metrics`, port 0 for a free one; None: there are none."""
+    probes_url_file: str | None = None
+    """Holds the URL of the probes while they are there."""
     log_level: str = "info"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from local_node.adapters.counted import CountedStarter, CountedVoice
 from local_node.adapters.machine import Machine, look, open_machine
 from local_node.adapters.voice import BusVoice
 from local_node.loops.beat import beat
@@ -23,7 +24,9 @@ from shared.errors import InvariantBroken, ServiceError
 from shared.identity.files import read_credential
 from shared.machine import MachineView
 from shared.messages import Answer, DeletePod, PodSpec, decode, encode
-from shared.service import Ready, Stop
+from shared.metrics import DECLARED, Book
+from shared.probes import Health, nats_problem, note_contact_often, probed
+from shared.service import Stop
 
 log = logs.get(__name__)
 
@@ -41,29 +44,36 @@ async def run(settings: NodeSettings, stop: Stop) -> None:
         died.append(zygote)
         stop.set(f"zygote {zygote} died")
 
-    ready = Ready(settings.ready_file)
+    health, book = Health(settings.ready_file), Book(DECLARED["local-node"])
     async with contextlib.AsyncExitStack() as closing:
+        await closing.enter_async_context(
+            probed(health, book, address=settings.probes, url_file=settings.probes_url_file)
+        )
         machine = await closing.enter_async_context(open_machine(settings, on_death))
         bus = await Bus.connect(_options(settings))
         closing.push_async_callback(bus.close)
+        health.require("nats", nats_problem(bus))
         async with asyncio.TaskGroup() as tasks:
-            pods = _make_pods(settings, machine, bus, tasks)
+            voice = CountedVoice(BusVoice(bus), book)
+            starter = CountedStarter(machine.starter, book)
+            pods = Pods(_bounds(settings), starter, voice, tasks)
             await _serve(settings, machine, bus, pods)
             available = machine.sandboxes.available
             started_ms = int(time.time() * 1000)
             aside = [
                 tasks.create_task(
-                    beat(lambda: pods.beat(started_ms, available), BusVoice(bus), settings.beat_s)
+                    beat(lambda: pods.beat(started_ms, available), voice, settings.beat_s)
                 ),
+                tasks.create_task(note_contact_often(book, bus)),
                 tasks.create_task(clear_away(pods, machine.files.empty_trash)),
             ]
             if settings.credential_file:
                 path = Path(settings.credential_file)
                 aside.append(tasks.create_task(follow_file(bus, path)))
-            ready.set()
+            health.begin()
             log.info("node.ready", node=settings.name, isolation=available)
             await stop.wait()
-            ready.clear()
+            health.leave()
             await pods.drain(settings.drain_s * 2 / 3, settings.drain_s * 5 / 6)
             for task in aside:
                 task.cancel()
@@ -90,17 +100,14 @@ def _options(settings: NodeSettings) -> BusOptions:
     )
 
 
-def _make_pods(
-    settings: NodeSettings, machine: Machine, bus: Bus, tasks: asyncio.TaskGroup
-) -> Pods:
-    hold = HoldSettings(
+def _bounds(settings: NodeSettings) -> HoldSettings:
+    return HoldSettings(
         node=settings.name,
         pods_max=settings.pods_max,
         starting_max=settings.starting_max,
         linger_s=settings.linger_s,
         dead_kept_s=settings.dead_kept_s,
     )
-    return Pods(hold, machine.starter, BusVoice(bus), tasks)
 
 
 async def _serve(settings: NodeSettings, machine: Machine, bus: Bus, pods: Pods) -> None:

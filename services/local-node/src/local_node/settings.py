@@ -24,6 +24,10 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """File with the node's NATS user."""
     ready_file: str | None = None
     """Exists exactly while the node takes pods."""
+    probes: str | None = None
+    """`host:port` of `/livez`, `/readyz` and `/metrics`, port 0 for a free one; None: there are none."""
+    probes_url_file: str | None = None
+    """Holds the URL of the probes while they are there."""
     pods_max: Annotated[int, Meta(ge=1, le=2000)] = 256
     """Pods at once."""
     starting_max: Annotated[int, Meta(ge=1, le=256)] = 8

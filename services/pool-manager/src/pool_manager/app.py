@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from pool_manager.loops.cancel import Canceller
 from pool_manager.loops.expire import Expirer
 from pool_manager.loops.hear import Ears
 from pool_manager.loops.learn import Learner
+from pool_manager.loops.measure import Measurer
 from pool_manager.loops.objects import ObjectKeeper
 from pool_manager.loops.overdue import Overdue
 from pool_manager.loops.quota import QuotaKeeper
@@ -50,8 +51,10 @@ from shared.bus import Bus, Subscription
 from shared.errors import ServiceError
 from shared.failpoints import Failpoints
 from shared.identity import WorkerSigner
+from shared.metrics import DECLARED, Book
 from shared.pools import PoolSpec
-from shared.service import Ready, Stop
+from shared.probes import Health, nats_problem, note_contact_often, probed
+from shared.service import Stop
 
 log = logs.get(__name__)
 
@@ -128,8 +131,12 @@ class Manager:
         self._learner = Learner(self.world, at("learn", truth), at("learn", slots))
         self._ears = Ears(self.world, self._refiller, self._recoverer, self._waker, self._ringer)
 
-    async def run(self, stop: Stop, ready: Ready) -> None:
+    async def run(self, stop: Stop, health: Health, book: Book) -> None:
         """Work until `stop` is set, then finish what is under way and leave."""
+        measurer = Measurer(book, self.world, self._refiller, lambda: self._shards.silent)
+        self._recoverer.on_revoked = measurer.revoked
+        health.require("nats", nats_problem(self._bus))
+        health.require("shards", self._shards.problem)
         await self._hear()
         self._bus.on_lost = self.world.hearing.cut
         self._bus.on_restored = self._restored
@@ -159,15 +166,17 @@ class Manager:
             self._expirer.run,
             self._balancer.run,
             self._shards.run,
+            measurer.run,
+            lambda: note_contact_often(book, self._bus),
         ]
         async with self._bus.watch_contact(), asyncio.TaskGroup() as group:
             aside = [group.create_task(loop()) for loop in loops]
             moving = [group.create_task(each.run()) for each in hands]
-            served = await self._serve()
-            ready.set()
+            served = await self._serve(measurer)
+            health.begin()
             log.info("manager.ready", pools=list(self.world.pools))
             await stop.wait()
-            ready.clear()
+            health.leave()
             for subscription in served:
                 await subscription.drain(deadline_s=0.5)
             for task in aside:
@@ -197,13 +206,14 @@ class Manager:
         await self._bus.subscribe(subjects.wake(), ears.wake)
         await self._bus.subscribe(subjects.bells("*"), ears.bell)
 
-    async def _serve(self) -> list[Subscription]:
-        """Take requests: one of all pool-managers gets each."""
+    async def _serve(self, measurer: Measurer) -> list[Subscription]:
+        """Take requests, and results to measure: one of all pool-managers gets each."""
         group = subjects.MANAGER_GROUP
         return [
             await self._bus.subscribe("cancel.*.*.*", self._canceller.heard, queue=group),
             await self._bus.subscribe("ask.*.*", self._answerer.heard, queue=group),
             await self._bus.subscribe(subjects.renew(), self._renewer.heard, queue=group),
+            await self._bus.subscribe(subjects.done("*"), measurer.result, queue=group),
         ]
 
     async def _learn(self, stop: Stop) -> None:
@@ -239,6 +249,8 @@ def _common(settings: PoolSettings) -> dict[str, str]:
         "WORKER_FENCE_S": str(settings.fence_s),
         "WORKER_LOG_LEVEL": settings.worker_log_level,
     }
+    if settings.worker_probes is not None:
+        common["WORKER_PROBES"] = settings.worker_probes
     if settings.failpoints is not None:
         common["WORKER_FAILPOINTS"] = settings.failpoints
     return common
@@ -268,13 +280,17 @@ async def run(settings: PoolSettings, stop: Stop) -> None:
     pools = read_pools(Path(settings.pools_file))
     signer = read_signer(Path(settings.signer_file))
     log.info("manager.connecting", servers=len(settings.nats_servers))
-    async with connection(settings, settings.name, settings.credential_file, stop) as bus:
+    health, book = Health(settings.ready_file), Book(DECLARED["pool-manager"])
+    async with AsyncExitStack() as closing:
+        await closing.enter_async_context(
+            probed(health, book, address=settings.probes, url_file=settings.probes_url_file)
+        )
+        bus = await closing.enter_async_context(
+            connection(settings, settings.name, settings.credential_file, stop)
+        )
         manager = Manager(settings, pools, signer, bus)
-        ready = Ready(settings.ready_file)
-        if settings.system_credential_file is None:
-            await manager.run(stop, ready)
-            return
-        watcher = f"{settings.name}-system"
-        async with connection(settings, watcher, settings.system_credential_file, stop) as servers:
+        if settings.system_credential_file is not None:
+            name, path = f"{settings.name}-system", settings.system_credential_file
+            servers = await closing.enter_async_context(connection(settings, name, path, stop))
             await manager.hear_servers(servers)
-            await manager.run(stop, ready)
+        await manager.run(stop, health, book)

@@ -32,7 +32,11 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     system_credential_file: str | None = None
     """Credential in the servers' own account: hears disconnects, which finds crashes of workers sooner."""
     ready_file: str | None = None
-    """A file that exists while the pool-manager works."""
+    """A file that exists exactly while it is ready."""
+    probes: str | None = None
+    """`host:port` of `/livez`, `/readyz` and `/metrics`, port 0 for a free one; None: there are none."""
+    probes_url_file: str | None = None
+    """Holds the URL of the probes while they are there."""
     log_level: str = "info"
     drain_s: Seconds = 5.0
     """Longest orderly end after SIGTERM."""
@@ -53,6 +57,8 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     disconnect_s: Seconds = 0.3
     """A worker that dropped its connection and is not heard again for so long has its epoch revoked."""
     worker_log_level: str = "info"
+    worker_probes: str | None = None
+    """`host:port` of the workers' own probes, for pods that have a network address of their own; None: none."""
     tenant_sessions_max: Count = limits.TENANT_SESSIONS_MAX
     """Sessions of one tenant that have not ended; above it new ones are rejected."""
     inbox_entries_max: Count = limits.INBOX_ENTRIES_MAX

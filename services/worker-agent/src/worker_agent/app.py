@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import time
 from collections.abc import Awaitable
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from shared import logs, messages, subjects
 from shared.bus import Bus, BusOptions, Handler, Message
@@ -239,7 +241,8 @@ async def serve(pod: Pod, opening: Awaitable[Sandbox], stop: Stop) -> None:
         return
     sandbox, bus = await asyncio.gather(opening, _connect(pod))
     try:
-        await Worker(pod, bus, sandbox).serve(stop)
+        async with _probed(pod, bus):
+            await Worker(pod, bus, sandbox).serve(stop)
     except* StaleEpoch as fenced:
         log.warning("session.lost", reason=str(fenced.exceptions[0]))
     except* OutcomeUnknown as gave_up:
@@ -247,6 +250,15 @@ async def serve(pod: Pod, opening: Awaitable[Sandbox], stop: Stop) -> None:
     finally:
         await sandbox.close()
         await bus.close()
+
+
+def _probed(pod: Pod, bus: Bus) -> AbstractAsyncContextManager[None]:
+    """Answer probes meanwhile, where that is wished; an idle worker elsewhere does not carry what it takes."""
+    if pod.settings.probes is None:
+        return nullcontext()
+    probes = importlib.import_module("worker_agent.adapters.probes")
+    answering: AbstractAsyncContextManager[None] = probes.answering(pod.settings.probes, bus)
+    return answering
 
 
 async def _connect(pod: Pod) -> Bus:

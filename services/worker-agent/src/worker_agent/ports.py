@@ -251,3 +251,5 @@ class RunOrder(msgspec.Struct, kw_only=True):
     """The tenant's."""
     on_progress: Callable[[Transfer], Awaitable[None]]
     """Called a few times a second while a file moves between object store and workspace, and when it has."""
+    restored_ms: float = 0
+    """Set by the sandbox: wall clock at which the task's files were all in the workspace; 0: it brings none."""

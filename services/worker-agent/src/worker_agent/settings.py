@@ -27,5 +27,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     full_tenants: tuple[str, ...] = ()
     """Tenants that get no new session, as known when the pod was made; pool-managers say it again."""
     log_level: str = "info"
+    probes: str | None = None
+    """`host:port` of `/livez`, `/readyz` and `/metrics`; None: there are none, and nothing is loaded for them."""
     failpoints: str | None = None
     """For tests: folder of placed faults (`shared.failpoints`)."""

@@ -41,6 +41,9 @@ class Relay:
         self.connections_max = connections_max
         self.open: set[ClientSide] = set()
         self.dialling: set[asyncio.Task[None]] = set()
+        self.accepted = self.messages_refused = 0
+        self.bytes_passed: Counter[str] = Counter({"in": 0, "out": 0})
+        self.refused: Counter[str] = Counter()
         self._unsaid: Counter[str] = Counter()
         self._quiet_until: dict[str, float] = {}
 
@@ -52,8 +55,25 @@ class Relay:
             self._quiet_until[event] = now + LOG_EVERY_S
             log.warning(event, count=self._unsaid.pop(event), detail=detail)
 
+    def refuse(self, side: ClientSide, event: str, detail: str) -> None:
+        """Cut a connection, for the reason that the event names."""
+        self.refused[event] += 1
+        self.note(event, detail)
+        side.abort()
+
+    @property
+    def connections(self) -> int:
+        """Clients that are here."""
+        return len(self.open)
+
+    @property
+    def half_sent_bytes(self) -> int:
+        """Bytes held of messages of which a part is here only."""
+        return sum(side.half.held_bytes for side in self.open if side.half is not None)
+
     def accept(self) -> ClientSide:
         """Return what takes the next client."""
+        self.accepted += 1
         return ClientSide(self)
 
     def abort(self) -> None:
@@ -111,8 +131,7 @@ class ClientSide(_Side):
         super().connection_made(transport)
         assert self.transport is not None
         if len(self._relay.open) >= self._relay.connections_max:
-            self._relay.note("client.turned_away", f"{len(self._relay.open)} are here")
-            self.abort()
+            self._relay.refuse(self, "client.turned_away", f"{len(self._relay.open)} are here")
             return
         self._relay.open.add(self)
         self.transport.pause_reading()
@@ -122,7 +141,7 @@ class ClientSide(_Side):
 
     async def _dial(self) -> None:
         relay = self._relay
-        self.peer = server = _ServerSide(self, relay.key)
+        self.peer = server = _ServerSide(self, relay)
         try:
             async with asyncio.timeout(DIAL_S):
                 await asyncio.get_running_loop().create_connection(
@@ -130,8 +149,7 @@ class ClientSide(_Side):
                 )
                 await server.greeted.wait()
         except OSError as exc:  # a timeout, too
-            relay.note("server.not_reached", str(exc) or f"no word within {DIAL_S} s")
-            self.abort()
+            relay.refuse(self, "server.not_reached", str(exc) or f"no word within {DIAL_S} s")
             server.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -143,12 +161,13 @@ class ClientSide(_Side):
         try:
             passed = self.half.feed(data)
         except InvalidMessage as exc:
-            self._relay.note("client.broken", str(exc))
-            self.abort()
+            self._relay.refuse(self, "client.broken", str(exc))
             return
-        if self.half.refused != refused:
-            self._relay.note("message.refused", count=self.half.refused - refused)
+        if new := self.half.refused - refused:
+            self._relay.messages_refused += new
+            self._relay.note("message.refused", count=new)
         if passed:
+            self._relay.bytes_passed["in"] += len(passed)
             self.peer.transport.write(passed)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -160,9 +179,10 @@ class ClientSide(_Side):
 class _ServerSide(_Side):
     """The connection to the server for one client."""
 
-    def __init__(self, client: ClientSide, key: Key) -> None:
+    def __init__(self, client: ClientSide, relay: Relay) -> None:
         super().__init__()
-        self._client, self.peer, self._key = client, client, key
+        self._client, self.peer, self._key = client, client, relay.key
+        self._bytes_passed = relay.bytes_passed
         self._head: bytearray | None = bytearray()
         self.greeted = asyncio.Event()
         """Set when the server has said who it is, or never will."""
@@ -179,6 +199,7 @@ class _ServerSide(_Side):
     def data_received(self, data: bytes) -> None:
         client: Any = self._client.transport
         if self._head is None:
+            self._bytes_passed["out"] += len(data)
             client.write(data)
             return
         self._head += data

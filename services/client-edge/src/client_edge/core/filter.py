@@ -41,6 +41,11 @@ class ClientHalf:
         self.refused = 0
         """Messages that were not let through."""
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of what is not here whole."""
+        return len(self._rest)
+
     def feed(self, data: bytes) -> bytes:
         """Return what the server is to get, now that `data` came from the client.
 

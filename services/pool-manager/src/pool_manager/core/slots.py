@@ -7,7 +7,7 @@ pool with stock 0 has a slot for each queue message, "d<shard>-<sequence>", made
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from typing import Literal
 
 import msgspec
@@ -25,6 +25,7 @@ ABSENT_S = 0.6
 """A node names its pods every 0.5 s."""
 KEPT_S = 10.0
 """How long a slot of its own message is kept after its pod is gone."""
+STARTED_KEPT = 1024
 BACK_OFF_S = (0.1, 5.0)
 """First and longest wait after a start that failed."""
 
@@ -69,6 +70,12 @@ class Slots:
         self.unclaimed = 0
         """About how many messages rang lately that no worker has claimed."""
         self.turns = Turns(spec.batch_first_every)
+        self.rung: Counter[str] = Counter()
+        """Class -> messages that were stored in the pool's lanes, as far as they were heard."""
+        self.waiting: Counter[str] = Counter()
+        """Class -> messages that were in the pool's lanes at the last look."""
+        self.started_s: deque[float] = deque(maxlen=STARTED_KEPT)
+        """How long each of the last pods took until its worker was heard, seconds."""
 
     @property
     def on_demand(self) -> bool:
@@ -134,13 +141,16 @@ class Slots:
             "gone",
         ):  # it was given up for its silence, and is there after all
             self.due.pop(row.slot.slot, None)
+            if row.phase == "starting":
+                self.started_s.append(now - row.since)
             self._move(row, "warm", now)
             self._fails.pop(row.slot.slot, None)
         return False
 
-    def rang(self) -> None:
+    def rang(self, klass: str) -> None:
         """A message was stored in one of the pool's lanes."""
         self.unclaimed += 1
+        self.rung[klass] += 1
 
     def stands(self, backlog: int) -> None:
         """So many messages wait for some time already; of those that rang lately some have ended elsewhere."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 import msgspec
 
@@ -43,6 +44,8 @@ class Recoverer:
         self._truth = truth
         self._queue = queue
         self._letters = letters
+        self.on_revoked: Callable[[Record, Death], None] = lambda _record, _death: None
+        """Told of each owner that this pool-manager gave up."""
         self._condemned: dict[str, tuple[int, float]] = {}
         """Session -> (sequence of the record, when to act)."""
 
@@ -108,6 +111,7 @@ class Recoverer:
                 return  # somebody else moved first, or nothing was written: the next judgement decides
             seq = known.seq
         self._apply(Known(revoked, seq, now_ms))
+        self.on_revoked(record, death)
         log.warning(
             "session.revoked",
             session_id=record.session,

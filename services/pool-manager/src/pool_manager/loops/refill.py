@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from functools import partial
 
 from pool_manager.core.plan import (
@@ -44,6 +45,8 @@ class Refiller:
         """Set when a slot is due: plan at once."""
         self.hands = Hands("refill", count=24, pending_max=4096)
         self.times = Times()
+        self.asked: Counter[tuple[str, str]] = Counter()
+        """(pool, `asked`, `refused` or `unanswered`) -> how often a node was asked for a pod."""
         self._world = world
         self._stores = stores
         self._pods = pods
@@ -120,6 +123,7 @@ class Refiller:
             except OutcomeUnknown as exc:  # the pod's name makes the next try harmless
                 log.warning("pod.start_unanswered", pod=slot.pod, node=slot.node, attempt=attempt)
                 slots.reason = str(exc)
+                self.asked[slot.pool, "unanswered"] += 1
             except ServiceError as exc:
                 log.warning("pod.start_refused", pod=slot.pod, node=slot.node, error=str(exc))
                 now = time.monotonic()
@@ -127,8 +131,10 @@ class Refiller:
                 self._world.nodes.not_asked(slot.pod)
                 self._world.nodes.refused(slot.node, str(exc), now)
                 slots.gone(slot.pod, now)
+                self.asked[slot.pool, "refused"] += 1
                 return
             else:
+                self.asked[slot.pool, "asked"] += 1
                 slots.created(slot.pod, time.monotonic())
                 log.debug("pod.asked", pod=slot.pod, node=slot.node)
                 return

@@ -51,7 +51,7 @@ class Ringer:
         slots = self._world.pools.get(pool)
         if slots is None or seq is None:
             return
-        slots.rang()
+        slots.rang(klass)
         now = time.monotonic()
         if slots.on_demand and not self._world.hearing.is_stale(now):
             slots.demand(slot_name(shard, seq), (klass, shard), again=False, now=now)
@@ -91,10 +91,12 @@ class Ringer:
         counts = await self._counts()
         for pool, slots in self._world.pools.items():
             dues: Dues = {}
+            slots.waiting.clear()
             for klass in CLASSES:
                 for shard, waiting in counts.items():
                     lane = (pool, klass, shard)
                     count = waiting.get((pool, klass), 0)
+                    slots.waiting[klass] += count
                     if due := self._due(lane, count, soon and slots.is_starved):
                         dues[klass, shard] = due
             if not soon:

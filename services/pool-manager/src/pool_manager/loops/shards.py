@@ -25,6 +25,12 @@ class ShardWatch:
         self._truth = truth
         self._voice = voice
         self._down: tuple[int, ...] = ()
+        self.silent = 0
+        """How many shards gave no sign of life at the last look, the connection's own loss included."""
+
+    def problem(self) -> str:
+        """Return why nothing can be written at all; empty: some shard answers."""
+        return "no state shard has a leader that answers" if self.silent == SHARDS else ""
 
     async def run(self) -> None:
         """Ask three times a second, until cancelled."""
@@ -38,6 +44,7 @@ class ShardWatch:
             *(self._truth.answers(shard, ANSWER_S) for shard in range(SHARDS))
         )
         down = tuple(shard for shard, up in enumerate(answers) if not up)
+        self.silent = len(down)
         if len(down) == SHARDS:
             return  # more likely it is this connection; and there would be nothing to choose
         if down != self._down:

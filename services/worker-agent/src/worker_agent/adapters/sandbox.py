@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from contextlib import suppress
 
 import msgspec
@@ -135,6 +136,8 @@ class RunnerSandbox:
     async def _do(self, order: RunOrder) -> RunEnd:
         try:
             await self._transfers.fetch(order, self._pod.spec.limits.disk_mib)
+            if order.task.files:
+                order.restored_ms = time.time() * 1000
             return await self._with_outputs(order, await self._act(order))
         except Stopped:
             return RunEnd()

@@ -221,7 +221,9 @@ class TaskRunner:
 
         async def on_started(at_ms: float) -> None:
             started[0] = at_ms
-            timing = msgspec.structs.replace(attempt.timing, started_ms=at_ms)
+            timing = msgspec.structs.replace(
+                attempt.timing, restored_ms=order.restored_ms, started_ms=at_ms
+            )
             await voice.event(record, work.task, "started", at_ms=at_ms, timing=timing)
 
         async def on_output(stream: Literal["stdout", "stderr"], data: bytes) -> None:
@@ -258,7 +260,10 @@ class TaskRunner:
             # of six). A result written in between would say `failed` of a task that another worker is to run again.
             await asyncio.sleep(LOSS_GRACE_S)
         timing = msgspec.structs.replace(
-            attempt.timing, started_ms=started[0], finished_ms=time.time() * 1000
+            attempt.timing,
+            restored_ms=order.restored_ms,
+            started_ms=started[0],
+            finished_ms=time.time() * 1000,
         )
         return result_of_run(
             msgspec.structs.replace(attempt, timing=timing), self._place, end, book
