@@ -42,6 +42,8 @@ PLANTED = [
     Planted("nats-in-bus", "pool_manager.planted", "nats"),
     Planted("opentelemetry-in-telemetry", "shared.planted", "opentelemetry"),
     Planted("opentelemetry-in-telemetry", "pool_manager.planted", "opentelemetry"),
+    Planted("prometheus-in-metrics", "shared.planted", "prometheus_client"),
+    Planted("prometheus-in-metrics", "pool_manager.planted", "prometheus_client"),
     Planted("nkeys-in-identity", "worker_agent.planted", "nkeys"),
     Planted("nkeys-in-identity", "shared.planted", "nacl"),
     Planted("kubernetes-in-kube", "pool_manager.planted", "kubernetes"),
