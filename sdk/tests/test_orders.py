@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent_sandbox.access import find_access
+from agent_sandbox.access import ClientOptions, find_access
 from agent_sandbox.cli.options import split_env, split_file
 from agent_sandbox.orders import check_class, common_fields, input_file, program_task
 from agent_sandbox.places import default_state
@@ -100,9 +100,9 @@ def test_access_is_named_or_from_the_environment_or_from_the_state_folder(tmp_pa
         "AGENT_SANDBOX_CREDENTIAL": str(creds),
     }
 
-    named = find_access(None, ["nats://c:1"], creds, {})
-    from_environ = find_access(None, (), None, environ)
-    from_state = find_access(tmp_path, (), None, environ)
+    named = find_access(ClientOptions(servers=("nats://c:1",), credential=creds), {})
+    from_environ = find_access(ClientOptions(), environ)
+    from_state = find_access(ClientOptions(state=tmp_path), environ)
 
     assert (named.servers, named.credential) == (("nats://c:1",), credential)
     assert (from_environ.servers, from_environ.credential) == (
@@ -115,16 +115,16 @@ def test_access_is_named_or_from_the_environment_or_from_the_state_folder(tmp_pa
 def test_what_is_missing_for_access_is_said(tmp_path: Path) -> None:
     """No cluster, one that was never up, no credential: three different sentences."""
     with pytest.raises(NotFound, match="start one with `agent-sandbox up`"):
-        find_access(tmp_path, (), None, {})
+        find_access(ClientOptions(state=tmp_path), {})
     (tmp_path / "cluster.json").write_text("{}")
     with pytest.raises(Unavailable, match="was never up"):
-        find_access(tmp_path, (), None, {})
+        find_access(ClientOptions(state=tmp_path), {})
     (tmp_path / "cluster.json").write_text('{"servers": ["nats://a:1"]}')
     with pytest.raises(NotFound, match="no credential file"):
-        find_access(tmp_path, (), None, {})
+        find_access(ClientOptions(state=tmp_path), {})
     (tmp_path / "cluster.json").write_text("{")
     with pytest.raises(InvalidMessage, match="damaged"):
-        find_access(tmp_path, (), None, {})
+        find_access(ClientOptions(state=tmp_path), {})
 
 
 def test_a_cluster_that_was_ended_is_not_waited_for(tmp_path: Path) -> None:
@@ -135,10 +135,10 @@ def test_a_cluster_that_was_ended_is_not_waited_for(tmp_path: Path) -> None:
     for phase in ("stopped", "failed"):
         table.write_text(f'{{"phase": "{phase}", "rows": []}}')
         with pytest.raises(Unavailable, match="is down: start it with `agent-sandbox up`"):
-            find_access(tmp_path, (), None, {})
+            find_access(ClientOptions(state=tmp_path), {})
     for going_on in ('{"phase": "servers"}', '{"phase": "ready"}', "{", "{}"):
         table.write_text(going_on)
-        assert find_access(tmp_path, (), None, {}).servers == ("nats://a:1",)
+        assert find_access(ClientOptions(state=tmp_path), {}).servers == ("nats://a:1",)
 
 
 def test_a_class_is_one_that_clients_may_ask_for() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
 
-from agent_sandbox.results import Result, TaskFailed, describe, error_of, exit_code_of
+from agent_sandbox.results import NoResultYet, Result, TaskFailed, describe, error_of, exit_code_of
 from shared.errors import Draining, ErrorInfo, NotFound, OutcomeUnknown, Rejected
 from shared.messages import Interruption, TaskResult, Timing
 
@@ -110,3 +111,32 @@ def test_an_error_in_an_answer_becomes_the_exception_of_its_code() -> None:
     assert (
         type(error_of(ErrorInfo(code="of_tomorrow", message="x", definite=False))) is OutcomeUnknown
     )
+
+
+def test_the_end_of_a_wait_is_a_timeout_as_python_knows_it_and_goes_through_a_pickle() -> None:
+    """With the ids by which the result is found later; executors send exceptions between processes."""
+    over = pickle.loads(pickle.dumps(NoResultYet("task-0001", "session-1", "the wait is over")))
+
+    assert isinstance(over, TimeoutError)
+    assert isinstance(over, OutcomeUnknown)
+    assert (over.code, over.definite) == ("no_result_yet", False)
+    assert (over.task_id, over.session_id) == ("task-0001", "session-1")
+    assert str(over) == (
+        "no result of task task-0001: the wait is over; it goes on, ask again under this id"
+    )
+
+
+def test_a_failed_task_goes_through_a_pickle() -> None:
+    """With its result."""
+    failed = TaskFailed(Result(raw=stored(status="failed", reason="exit_code", exit_code=3)))
+
+    assert pickle.loads(pickle.dumps(failed)).result == failed.result
+
+
+def test_an_error_of_an_answer_keeps_whether_it_may_have_happened() -> None:
+    """Also where its code is one of ours that means the opposite."""
+    assert type(error_of(ErrorInfo(code="not_found", message="m"))) is NotFound
+    assert (
+        type(error_of(ErrorInfo(code="not_found", message="m", definite=False))) is OutcomeUnknown
+    )
+    assert type(error_of(ErrorInfo(code="strange", message="m"))) is Rejected

@@ -9,6 +9,7 @@ import pytest
 
 from agent_sandbox.orders import Order
 from agent_sandbox.over_nats import NatsTransport
+from agent_sandbox.results import NoResultYet
 from agent_sandbox.running import RunningTask
 from agent_sandbox.starting import start_task
 from shared.errors import Unavailable
@@ -113,3 +114,17 @@ async def test_no_server_at_all_is_an_error_at_the_deadline() -> None:
         await start_task(NatsTransport(bus, "t"), ORDER, deadline_s=0.3)
 
     assert bus.published == []
+
+
+async def test_waits_for_a_task_end_when_its_client_is_closed() -> None:
+    """They would last as long as the task may take: a result can't come any more."""
+    task = running(FakeBus())
+    waiting = asyncio.ensure_future(task.result())
+    reading = asyncio.ensure_future(anext(task.events()))
+    await asyncio.sleep(0)
+    task.abandon("the client was closed")
+
+    with pytest.raises(NoResultYet, match="the client was closed"):
+        await waiting
+    with pytest.raises(NoResultYet):
+        await reading

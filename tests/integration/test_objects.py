@@ -20,7 +20,7 @@ from shared.cluster import Cluster
 from shared.errors import Forbidden, InvalidMessage, LimitExceeded, NotFound
 from shared.files import ObjectRef
 from shared.identity import roles
-from shared.objects import ObjectWriter, drop_object, read, read_object, write_object
+from shared.objects import BusChunks, ObjectWriter, drop_object, read, read_object, write_object
 from shared.testing.names import unique
 from shared.testing.plugin import POOLS, Connect, provision_cluster, start_cluster
 from shared.testing.wait import until
@@ -90,7 +90,7 @@ async def test_a_stored_chunk_never_changes(client: Bus, worker: Bus) -> None:
 
 async def test_a_chunk_that_was_stored_by_an_earlier_try_counts_as_stored(client: Bus) -> None:
     """Also when its message id is forgotten by now: the subject remembers."""
-    writer = ObjectWriter(client, "acme")
+    writer = ObjectWriter(BusChunks(client, "acme"))
     place = subjects.object_chunk("acme", writer.id, 0)
     await client.publish_acked(place, b"content", message_id=unique("other"))
     await writer.write(b"content")
@@ -199,7 +199,7 @@ async def test_a_transfer_goes_on_over_the_death_of_a_leader(
     content = random.Random(2).randbytes(32 * MIB)
     before = await stored(client, content)
     leader = private_cluster.servers[1]
-    writer = ObjectWriter(client, "acme")
+    writer = ObjectWriter(BusChunks(client, "acme"))
     async with aclosing(read_object(client, "acme", before)) as chunks:
         got = bytearray()
         for at in range(0, len(content), MIB):

@@ -5,7 +5,7 @@ from agent_sandbox.client import Client
 from agent_sandbox.events import Event, Missing, Output, Progress, Recovered, Started
 from agent_sandbox.letters import DeadLetters
 from agent_sandbox.objects import Objects
-from agent_sandbox.results import Result, TaskFailed
+from agent_sandbox.results import NoResultYet, Result, TaskFailed
 from agent_sandbox.running import RunningTask
 from agent_sandbox.session import Session
 from shared.errors import (
@@ -29,6 +29,7 @@ __all__ = [
     "InvalidMessage",
     "LimitExceeded",
     "Missing",
+    "NoResultYet",
     "NotFound",
     "Objects",
     "OutcomeUnknown",

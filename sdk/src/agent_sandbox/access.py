@@ -1,9 +1,13 @@
-"""Where to connect and as whom: named, from the environment, or from an embedded cluster's state folder."""
+"""Where to connect and as whom: named, from the environment, or from an embedded cluster's state folder.
+
+Addresses that start with `http` are gateways, others NATS servers; a gateway asks for a token, the servers for a credential.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -23,21 +27,41 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     state: Path | None = None
     """State folder of an embedded cluster."""
     servers: tuple[str, ...] = ()
-    """Addresses of the NATS servers, instead of a state folder."""
+    """Addresses instead of a state folder: of NATS servers (`nats://…`, `tls://…`), or of gateways (`http://…`,
+    `https://…`), of which another is asked when one is silent."""
     credential: Path | None = None
-    """Credential file (`.creds`); the state folder's where absent."""
+    """Credential file (`.creds`) for NATS servers; the state folder's where absent."""
+    token: str | None = None
+    """Token for gateways; else `$AGENT_SANDBOX_TOKEN`, else the file that `$AGENT_SANDBOX_TOKEN_FILE` names, else, for
+    gateways on this machine, the state folder's."""
     tenant: str = places.TENANT
+    """Tenant of the credential; a gateway knows it by the token."""
     connect_s: float = 10.0
     """Longest wait for a connection, seconds."""
     publish_s: float = 15.0
     """Longest wait for the acceptance of a task, seconds; a shard that elects a leader takes up to nine."""
 
+    def __repr__(self) -> str:
+        """Name all but the token, which belongs in no log."""
+        fields = msgspec.structs.asdict(self) | {"token": None if self.token is None else "…"}
+        return f"ClientOptions({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
+
 
 class Access(msgspec.Struct, frozen=True):
-    """Servers, and the credential that they know us by."""
+    """Servers or gateways, and the credential or token that they know us by."""
 
     servers: tuple[str, ...]
     credential: Credential | None
+    token: str | None = None
+
+    def __repr__(self) -> str:
+        """Name what is no secret."""
+        return f"Access(servers={self.servers!r})"
+
+    @property
+    def is_http(self) -> bool:
+        """Whether the addresses are gateways'."""
+        return is_gateway(self.servers[0])
 
 
 class _Cluster(msgspec.Struct):
@@ -48,9 +72,12 @@ class _Supervisor(msgspec.Struct):
     phase: str = ""
 
 
-def find_access(
-    state: Path | None, servers: Sequence[str], credential: Path | None, environ: Mapping[str, str]
-) -> Access:
+def is_gateway(address: str) -> bool:
+    """Return whether an address is a gateway's, by its scheme."""
+    return urlsplit(address).scheme in ("http", "https")
+
+
+def find_access(options: ClientOptions, environ: Mapping[str, str]) -> Access:
     """Return where to connect: what is named, else what the environment names, else the default state folder.
 
     Raises:
@@ -59,12 +86,19 @@ def find_access(
         Unavailable: the cluster in the folder has not come up yet, or was ended.
         InvalidMessage: a file is damaged.
     """
+    state, credential = options.state, options.credential
+    servers: Sequence[str] = options.servers
     if not servers and state is None:
         servers = [
             part.strip()
             for part in environ.get(places.SERVERS_VARIABLE, "").split(",")
             if part.strip()
         ]
+    kinds = {is_gateway(address) for address in servers}
+    if len(kinds) > 1:
+        raise InvalidMessage("servers: either NATS servers or gateways, not both")
+    if True in kinds:
+        return Access(tuple(servers), None, _token(options, servers, environ))
     if servers:
         named = credential or environ.get(places.CREDENTIAL_VARIABLE)
         return Access(tuple(servers), _read(Path(named)) if named else None)
@@ -82,6 +116,37 @@ def find_access(
     if _is_ended(folder):
         raise Unavailable(f"the cluster in {folder} is down: start it with `agent-sandbox up`")
     return Access(found.servers, _read(credential or folder / places.CREDENTIAL_FILE))
+
+
+def _token(
+    options: ClientOptions, servers: Sequence[str], environ: Mapping[str, str]
+) -> str | None:
+    """Return the token for gateways, or None.
+
+    A state folder's token is shown to nobody but this machine, unless the folder was named along with the address.
+    """
+    if named := options.token or environ.get(places.TOKEN_VARIABLE):
+        return named.strip()
+    if path := environ.get(places.TOKEN_FILE_VARIABLE):
+        return _read_token(Path(path))
+    if options.state is None and not all(is_here(address) for address in servers):
+        return None
+    folder = (options.state or places.default_state(environ)).expanduser()
+    path_here = folder / places.TOKEN_FILE
+    return _read_token(path_here) if path_here.exists() else None
+
+
+def is_here(address: str) -> bool:
+    """Return whether an address is this machine's own, by its name."""
+    host = urlsplit(address).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def _read_token(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise Forbidden(f"token {path}: {getattr(exc, 'strerror', exc)}") from exc
 
 
 def _is_ended(folder: Path) -> bool:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import msgspec
 
-from agent_sandbox.access import Access, ClientOptions, find_access
+from agent_sandbox.connected import Connected
 from agent_sandbox.letters import DeadLetters
 from agent_sandbox.objects import Objects
 from agent_sandbox.orders import (
@@ -22,13 +20,9 @@ from agent_sandbox.orders import (
     make_task_id,
     program_task,
 )
-from agent_sandbox.over_nats import NatsTransport
 from agent_sandbox.results import Result
 from agent_sandbox.running import RESULT_GRACE_S, RunningTask, bounded, finish
 from agent_sandbox.session import Session
-from agent_sandbox.transport import Transport
-from agent_sandbox.turns import PublishTurns
-from shared.bus import Bus
 from shared.ids import parse_name, parse_task_id
 from shared.messages import CancelAnswer
 from shared.task import Open, Task, encode_task
@@ -38,7 +32,7 @@ READ_AGAIN_S = (0.05, 0.15, 0.0)
 T = TypeVar("T")
 
 
-class Client:
+class Client(Connected):
     """Publishes tasks and reads what became of them. One connection, any number of tasks at once.
 
     ```python
@@ -47,68 +41,6 @@ class Client:
         print(result.stdout, result.tti_s)
     ```
     """
-
-    def __init__(self, options: ClientOptions | None = None) -> None:
-        """Connect nowhere yet: `async with` does.
-
-        Args:
-            options: where to connect; None: `$AGENT_SANDBOX_SERVERS` with `$AGENT_SANDBOX_CREDENTIAL`, else the
-                default state folder.
-        """
-        self.options = options or ClientOptions()
-        self._transport: Transport | None = None
-        self._turns = PublishTurns()
-
-    async def __aenter__(self) -> Self:
-        """Connect.
-
-        Raises:
-            Rejected: no cluster in the state folder, no credential file.
-            Forbidden: the servers refuse the credential.
-            Unavailable: no server could be reached.
-        """
-        given = self.options
-        access: Access = await asyncio.to_thread(
-            find_access, given.state, given.servers, given.credential, dict(os.environ)
-        )
-        self._transport = await NatsTransport.connect(
-            access, given.tenant, deadline_s=given.connect_s
-        )
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the connection; tasks go on."""
-        transport, self._transport = self._transport, None
-        if transport is not None:
-            await transport.close()
-
-    @property
-    def transport(self) -> Transport:
-        """The way to the system.
-
-        Raises:
-            RuntimeError: the client is not entered.
-        """
-        if self._transport is None:
-            raise RuntimeError("use the client in `async with Client() as client:`")
-        return self._transport
-
-    @property
-    def bus(self) -> Bus:
-        """The connection to NATS, for subjects that this client has no word for.
-
-        Raises:
-            RuntimeError: the client is not entered, or goes through a gateway.
-        """
-        transport = self.transport
-        if isinstance(transport, NatsTransport):
-            return transport.bus
-        raise RuntimeError("a client that goes through a gateway has no connection to NATS")
 
     @property
     def dead_letters(self) -> DeadLetters:
@@ -125,6 +57,7 @@ class Client:
         argv: Sequence[str] | str | None = None,
         *,
         cancel_with_caller: bool = False,
+        wait_s: float | None = None,
         **options: Unpack[RunOptions],
     ) -> Result:
         """Run a program, a shell line (`shell=`) or Python code (`code=`) in a fresh sandbox and return its result.
@@ -133,13 +66,16 @@ class Client:
 
         Args:
             argv: the program and its arguments; a text is a shell line, as `shell=`.
-            cancel_with_caller: cancel the task when the awaiting coroutine is cancelled; else it goes on.
+            cancel_with_caller: cancel the task when the awaiting coroutine is cancelled, or its wait is over; else the
+                task goes on.
+            wait_s: longest wait for the result once the task is accepted, seconds; None: by its deadline.
             options: see `RunOptions`.
 
         Raises:
             InvalidMessage: the task breaks a limit (named); it was not published.
             Rejected: no such pool, lane full; it was not accepted.
-            OutcomeUnknown: it may have been accepted: no answer, or no result within its deadline.
+            OutcomeUnknown: it may have been accepted, but no answer came.
+            NoResultYet: no result within the wait (a `TimeoutError`, too).
         """
         task_id = options.setdefault("task_id", self.transport.draw_id())
         try:
@@ -150,7 +86,7 @@ class Client:
             ):  # it may have been accepted; if not, this kills a publish that comes late
                 await bounded(self.cancel(task_id, pool=options.get("pool", "default")))
             raise
-        return await finish(task, cancel_with_caller=cancel_with_caller)
+        return await finish(task, cancel_with_caller=cancel_with_caller, wait_s=wait_s)
 
     async def start(
         self, argv: Sequence[str] | str | None = None, **options: Unpack[RunOptions]
@@ -187,11 +123,13 @@ class Client:
             body=encode_task(task),
             pool=pool,
             klass=klass,
+            keep=task.keep,
             replay_of=options.get("replay_of"),
+            letter=options.get("letter"),
             wait_s=task.deadline_s + RESULT_GRACE_S,
             made=options.get("made", ()),
         )
-        return await self._turns.start(self.transport, order, deadline_s=self.options.publish_s)
+        return await self.publish_order(order)
 
     # --- sessions --------------------------------------------------------------------------------------------------
 
@@ -236,10 +174,11 @@ class Client:
             pool=None,
             klass=None if klass is None else check_class(klass),
             replay_of=options.get("replay_of"),
+            letter=options.get("letter"),
             wait_s=task.deadline_s + RESULT_GRACE_S,
             made=options.get("made", ()),
         )
-        return await self._turns.start(self.transport, order, deadline_s=self.options.publish_s)
+        return await self.publish_order(order)
 
     async def read_result(self, task_id: str, *, session_id: str | None = None) -> Result | None:
         """Return the stored result of a task, or None while there is none.

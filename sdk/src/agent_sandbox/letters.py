@@ -83,12 +83,12 @@ class DeadLetters:
         task = decode_task(answer.body)
         if not letter.is_first and not options.get("new_session"):
             return await self._client.publish_next(
-                letter.session, task, {**options, **_as_header(letter)}
+                letter.session, task, {**options, "letter": number, **_as_header(letter)}
             )
         if letter.pool == NO_POOL and "pool" not in options:
             raise InvalidMessage("pool: the letter never had one, say which")
         where = {"pool": letter.pool, "klass": letter.klass or "interactive", **options}
-        return await self._client.publish(task, {**where, **_as_header(letter)})
+        return await self._client.publish(task, {**where, "letter": number, **_as_header(letter)})
 
     async def drop(self, number: int) -> bool:
         """Remove a dead letter; return whether it was there.

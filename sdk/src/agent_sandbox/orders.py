@@ -68,7 +68,7 @@ class RunOptions(TaskOptions, total=False):
     """Pool; `default` where absent."""
 
 
-CARRIED = {"made", "replay_of"}
+CARRIED = {"letter", "made", "replay_of"}
 """What our own code adds to a caller's options on their way."""
 
 
@@ -83,8 +83,12 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Pool of a first task; None for a later task of a session."""
     klass: str | None = None
     """Class that it asks for; None: `interactive` for a first task, its session's own for a later one."""
+    keep: bool = False
+    """Of a first task: its session stays open, as its body says, too."""
     replay_of: str | None = None
     """The task whose dead letter this one replays."""
+    letter: int | None = None
+    """Number of that dead letter."""
     wait_s: float
     """Longest wait for the result, counted from its publish."""
     made: tuple[str, ...] = ()

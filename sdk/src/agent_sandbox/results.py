@@ -22,6 +22,10 @@ class TaskFailed(ServiceError):
         super().__init__(describe(result.raw))
         self.result = result
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Come out of another process whole, as of an executor's."""
+        return (TaskFailed, (self.result,))
+
     @property
     def did_nothing(self) -> bool:
         """Whether the task surely did nothing: it was refused, or ended before a worker ran it."""
@@ -29,6 +33,23 @@ class TaskFailed(ServiceError):
         never_begun = not raw.timing.started_ms and not raw.interruptions
         definite = raw.error is None or raw.error.definite
         return raw.status in ("rejected", "expired", "cancelled") and never_begun and definite
+
+
+class NoResultYet(OutcomeUnknown, TimeoutError):
+    """The wait for a result is over, and there is none yet. The task goes on; its result can be read under its id."""
+
+    code: ClassVar[str] = "no_result_yet"
+
+    def __init__(self, task_id: str, session_id: str, why: str) -> None:
+        """Keep the ids, by which `Client.read_result` finds it later."""
+        super().__init__(f"no result of task {task_id}: {why}; it goes on, ask again under this id")
+        self.task_id = task_id
+        self.session_id = session_id
+        self._why = why
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Come out of another process whole, as of an executor's."""
+        return (NoResultYet, (self.task_id, self.session_id, self._why))
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,7 +161,8 @@ def error_of(info: ErrorInfo) -> ServiceError:
     kinds: list[type[ServiceError]] = [ServiceError]
     for kind in kinds:
         kinds += kind.__subclasses__()
-        if kind.code == info.code and kind is not TaskFailed:
+        known = kind.code == info.code and kind.definite == info.definite
+        if known and kind is not TaskFailed:
             return kind(info.message)
     return Rejected(info.message) if info.definite else OutcomeUnknown(info.message)
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from agent_sandbox.events import Event, Started
 from agent_sandbox.orders import Order
-from agent_sandbox.results import Result
+from agent_sandbox.results import NoResultYet, Result
 from agent_sandbox.transport import Transport
 from shared.errors import OutcomeUnknown, Unavailable
 from shared.messages import CancelAnswer, TaskResult
@@ -104,16 +104,16 @@ class RunningTask:
             wait_s: longest wait, seconds; None: as long as the task may take by its deadline.
 
         Raises:
-            OutcomeUnknown: no result within that time; the task goes on.
+            NoResultYet: no result within that time (a `TimeoutError`, too), or the client was closed; the task goes on.
         """
         try:
             async with asyncio.timeout(self._order.wait_s if wait_s is None else wait_s):
                 stored = await self._wait_stored()
                 await self._wait_late_start(stored)
+        except NoResultYet:
+            raise
         except TimeoutError as exc:
-            raise OutcomeUnknown(
-                f"no result of task {self.task_id} within the wait; it goes on, ask again under this id"
-            ) from exc
+            raise NoResultYet(self.task_id, self.session_id, "the wait is over") from exc
         finally:
             await self.forget()
         made, self._made = self._made, ()
@@ -153,7 +153,7 @@ class RunningTask:
         One reader only. The result itself comes from `result`.
 
         Raises:
-            OutcomeUnknown: no result within the wait.
+            NoResultYet: no result within the wait, or the client was closed; the task goes on.
         """
         until = time.monotonic() + self._order.wait_s
         waiting = asyncio.ensure_future(self._wait_stored())
@@ -170,9 +170,7 @@ class RunningTask:
                     continue
                 getting.cancel()
                 if not waiting.done() and left_s <= 0:
-                    raise OutcomeUnknown(
-                        f"no result of task {self.task_id} within the wait; it goes on"
-                    )
+                    raise NoResultYet(self.task_id, self.session_id, "the wait is over")
             stored = waiting.result()
         finally:
             waiting.cancel()
@@ -211,6 +209,10 @@ class RunningTask:
         """
         await self._watch.listen()
 
+    def accepted(self) -> None:
+        """Hear also what can only be heard of a task that is accepted: it is."""
+        self._watch.accepted()
+
     def hear(self, event: Event) -> bool:
         """Take an event from the watch; return False where the reader is too slow: the rest comes from the result."""
         if isinstance(event, Started) and self._started_after_s is None:
@@ -230,6 +232,12 @@ class RunningTask:
         if not self._done.done():
             self._total_s = time.monotonic() - self._called
             self._done.set_result(stored)
+
+    def abandon(self, why: str) -> None:
+        """End every wait for the result: it can't come any more."""
+        if not self._done.done():
+            self._done.set_exception(NoResultYet(self.task_id, self.session_id, why))
+            self._done.exception()  # where nobody waits, nobody needs to be told
 
     async def _wait_stored(self) -> TaskResult:
         """Wait for the result: live, or by a read each second. The caller bounds it."""
@@ -256,12 +264,14 @@ class RunningTask:
         return Result(raw=stored, tti_s=self._started_after_s, tti=self._tti, total_s=self._total_s)
 
 
-async def finish(task: RunningTask, *, cancel_with_caller: bool) -> Result:
-    """Wait for a task's result; on the caller's cancellation cancel the task if asked to, else leave it."""
+async def finish(
+    task: RunningTask, *, cancel_with_caller: bool, wait_s: float | None = None
+) -> Result:
+    """Wait for a task's result; where the caller gives up, cancel the task if asked to, else leave it."""
     task.ignore_events()
     try:
-        return await task.result()
-    except asyncio.CancelledError:
+        return await task.result(wait_s=wait_s)
+    except (asyncio.CancelledError, NoResultYet):
         if cancel_with_caller:
             await bounded(task.cancel())
         raise

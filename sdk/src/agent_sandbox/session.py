@@ -62,22 +62,25 @@ class Session:
         argv: Sequence[str] | str,
         *,
         cancel_with_caller: bool = False,
+        wait_s: float | None = None,
         **options: Unpack[ProgramOptions],
     ) -> Result:
         """Run a program, or a line for `/bin/sh -c` where a string is given, and return its result.
 
         Args:
             argv: the program and its arguments, or a shell line.
-            cancel_with_caller: cancel the task when the awaiting coroutine is cancelled; else it goes on.
+            cancel_with_caller: cancel the task when the awaiting coroutine is cancelled, or its wait is over; else the
+                task goes on.
+            wait_s: longest wait for the result once the task is accepted, seconds; None: by its deadline.
             options: see `ProgramOptions`.
 
         Raises:
             InvalidMessage: the task breaks a limit (named); it was not published.
-            OutcomeUnknown: it may have been accepted: no answer, or no result within its deadline.
+            OutcomeUnknown: it may have been accepted, but no answer came.
+            NoResultYet: no result within the wait (a `TimeoutError`, too).
         """
-        return await finish(
-            await self.start(argv, **options), cancel_with_caller=cancel_with_caller
-        )
+        running = await self.start(argv, **options)
+        return await finish(running, cancel_with_caller=cancel_with_caller, wait_s=wait_s)
 
     async def start(
         self, argv: Sequence[str] | str, **options: Unpack[ProgramOptions]
@@ -92,16 +95,22 @@ class Session:
             return await self._publish(program_task(argv, carried), carried)
 
     async def python(
-        self, code: str, *, cancel_with_caller: bool = False, **options: Unpack[TaskOptions]
+        self,
+        code: str,
+        *,
+        cancel_with_caller: bool = False,
+        wait_s: float | None = None,
+        **options: Unpack[TaskOptions],
     ) -> Result:
         """Run code in the session's interpreter, whose variables live on from task to task.
 
         Raises:
             InvalidMessage: the task breaks a limit (named); it was not published.
-            OutcomeUnknown: it may have been accepted: no answer, or no result within its deadline.
+            OutcomeUnknown: it may have been accepted, but no answer came.
+            NoResultYet: no result within the wait (a `TimeoutError`, too).
         """
         running = await self.start_python(code, **options)
-        return await finish(running, cancel_with_caller=cancel_with_caller)
+        return await finish(running, cancel_with_caller=cancel_with_caller, wait_s=wait_s)
 
     async def start_python(self, code: str, **options: Unpack[TaskOptions]) -> RunningTask:
         """Publish code and return the task as soon as it is accepted.

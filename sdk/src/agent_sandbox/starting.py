@@ -46,6 +46,7 @@ async def start_task(
     await _listen_until(running, until)
     try:
         await transport.publish(order, until)
+        running.accepted()
     except BaseException:
         await running.forget()
         raise

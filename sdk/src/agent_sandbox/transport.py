@@ -42,6 +42,10 @@ class Watch(Protocol):
         """
         ...
 
+    def accepted(self) -> None:
+        """Begin to hear what can only be heard of a task that is accepted: it is."""
+        ...
+
     async def read(self) -> TaskResult | None:
         """Ask for the result; None: there is none yet, or it would be heard.
 

@@ -43,6 +43,9 @@ class NatsWatch:
                 await self.close()
                 raise one
 
+    def accepted(self) -> None:
+        """Do nothing: subjects are heard before anybody speaks on them."""
+
     async def read(self) -> TaskResult | None:
         """Read the result: a message may have been lost on the way.
 

@@ -5,7 +5,17 @@ somebody left is named by nobody and goes by its age. Of a chunk that is tried a
 id, and its subject takes one message for ever.
 """
 
-from shared.objects.read import read_object
-from shared.objects.write import ObjectWriter, drop_object, write_object
+from shared.objects.chunks import BusChunks, Chunks
+from shared.objects.read import read_chunks, read_object
+from shared.objects.write import ObjectWriter, drop_object, write_chunks, write_object
 
-__all__ = ["ObjectWriter", "drop_object", "read_object", "write_object"]
+__all__ = [
+    "BusChunks",
+    "Chunks",
+    "ObjectWriter",
+    "drop_object",
+    "read_chunks",
+    "read_object",
+    "write_chunks",
+    "write_object",
+]

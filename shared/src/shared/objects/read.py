@@ -10,11 +10,10 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from functools import partial
 
-from shared import subjects
 from shared.bus import Bus
-from shared.bus.answers import is_status
 from shared.errors import InvalidMessage, NotFound, OutcomeUnknown, Unavailable
 from shared.files import ObjectRef
+from shared.objects.chunks import BusChunks, Chunks
 from shared.objects.window import ANSWER_S, STALL_S, Window, end
 
 MISSING_S = 3.0
@@ -22,8 +21,15 @@ MISSING_S = 3.0
 PAUSE_S = (0.05, 0.25)
 
 
-async def read_object(
+def read_object(
     bus: Bus, tenant: str, reference: ObjectRef, *, stall_s: float = STALL_S
+) -> AsyncGenerator[bytes, None]:
+    """Yield an object's chunks in order, through a connection; see `read_chunks`."""
+    return read_chunks(BusChunks(bus, tenant), reference, stall_s=stall_s)
+
+
+async def read_chunks(
+    chunks: Chunks, reference: ObjectRef, *, stall_s: float = STALL_S
 ) -> AsyncGenerator[bytes, None]:
     """Yield an object's chunks in order. Only an iterator that comes to its end has yielded what was meant.
 
@@ -42,7 +48,7 @@ async def read_object(
     try:
         while asked or number < reference.chunks:
             while number < reference.chunks and len(asked) < window.size:
-                fetch = partial(_fetch, bus, tenant, (reference, number), stall_s)
+                fetch = partial(_fetch, chunks, reference, number, stall_s)
                 asked.append(window.start(fetch))
                 number += 1
             chunk = await asked[0]
@@ -57,15 +63,14 @@ async def read_object(
         )
 
 
-async def _fetch(bus: Bus, tenant: str, place: tuple[ObjectRef, int], stall_s: float) -> bytes:
-    reference, number = place
+async def _fetch(chunks: Chunks, reference: ObjectRef, number: int, stall_s: float) -> bytes:
     began = time.monotonic()
     missing_since: float | None = None
     what = f"object {reference.id}: chunk {number} of {reference.chunks}"
     while True:
         now = time.monotonic()
         try:
-            chunk = await _ask(bus, subjects.read_chunk(tenant, reference.id, number))
+            chunk = await chunks.get(reference.id, number, within_s=ANSWER_S)
         except (OutcomeUnknown, Unavailable) as exc:
             if now - began > stall_s:
                 raise Unavailable(f"{what}: not readable for {stall_s:.0f} s: {exc}") from exc
@@ -82,19 +87,3 @@ async def _fetch(bus: Bus, tenant: str, place: tuple[ObjectRef, int], stall_s: f
                 )
             return chunk
         await asyncio.sleep(random.uniform(*PAUSE_S))
-
-
-async def _ask(bus: Bus, subject: str) -> bytes | None:
-    """Return a chunk as any server has it; None: this one has none.
-
-    Raises:
-        Unavailable: the server can't answer now.
-    """
-    answer = await bus.request(subject, timeout_s=ANSWER_S)
-    match is_status(answer):
-        case None:
-            return answer.data
-        case "404":
-            return None
-        case status:
-            raise Unavailable(f"{subject}: status {status}")

@@ -14,7 +14,8 @@ from shared.bus import Bus
 from shared.errors import LimitExceeded
 from shared.files import ObjectRef
 from shared.ids import SHARDS
-from shared.objects.window import ANSWER_S, STALL_S, Window, end
+from shared.objects.chunks import BusChunks, Chunks
+from shared.objects.window import STALL_S, Window, end
 
 CHUNK_BYTES = limits.OBJECT_CHUNK_BYTES_MAX
 
@@ -22,16 +23,14 @@ CHUNK_BYTES = limits.OBJECT_CHUNK_BYTES_MAX
 class ObjectWriter:
     """Stores one object. After an error it is of no use; `abandon` ends what is on the way."""
 
-    def __init__(self, bus: Bus, tenant: str, *, stall_s: float = STALL_S) -> None:
+    def __init__(self, chunks: Chunks, *, stall_s: float = STALL_S) -> None:
         """Store nothing yet.
 
         Args:
-            bus: a connection whose user may write objects of the tenant.
-            tenant: whose object it will be.
+            chunks: where to.
             stall_s: longest wait for one chunk, seconds.
         """
-        self._bus = bus
-        self._tenant = tenant
+        self._chunks = chunks
         self._stall_s = stall_s
         self.id = str(uuid.uuid4())
         self.stored_bytes = 0
@@ -93,29 +92,9 @@ class ObjectWriter:
         self._number += 1
 
     async def _store(self, number: int, chunk: bytes) -> bytes:
-        subject = subjects.object_chunk(self._tenant, self.id, number)
-        try:
-            await self._bus.publish_acked(
-                subject,
-                chunk,
-                message_id=f"{self.id}:{number}",
-                attempt_s=ANSWER_S,
-                deadline_s=max(ANSWER_S, self._stall_s),
-            )
-        except LimitExceeded as exc:
-            # One message a subject: an earlier try was stored. What is wrong about it, the digest tells.
-            if "per subject" not in str(exc):
-                raise _store_full(exc) from exc
+        await self._chunks.put(self.id, number, chunk, within_s=self._stall_s)
         self.stored_bytes += len(chunk)
         return b""
-
-
-def _store_full(exc: LimitExceeded) -> LimitExceeded:
-    if "maximum bytes" not in str(exc):
-        return exc
-    return LimitExceeded(
-        f"the object store is full ({limits.OBJECT_STORE_BYTES_MAX} bytes for all tenants): {exc}"
-    )
 
 
 async def write_object(
@@ -138,7 +117,19 @@ async def write_object(
     Raises:
         ServiceError: as `ObjectWriter.write`.
     """
-    writer = ObjectWriter(bus, tenant, stall_s=stall_s)
+    chunks = BusChunks(bus, tenant)
+    return await write_chunks(chunks, pieces, on_stored=on_stored, stall_s=stall_s)
+
+
+async def write_chunks(
+    chunks: Chunks,
+    pieces: AsyncIterator[bytes],
+    *,
+    on_stored: Callable[[int], None] | None = None,
+    stall_s: float = STALL_S,
+) -> ObjectRef:
+    """Store what an iterator yields as one object, wherever its chunks lie; see `write_object`."""
+    writer = ObjectWriter(chunks, stall_s=stall_s)
     tell = on_stored or (lambda _bytes: None)
     try:
         async for piece in pieces:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 
 from shared.bus import Bus
 from shared.files import ObjectRef
-from shared.objects import ObjectWriter, read_object
+from shared.objects import BusChunks, ObjectWriter, read_object
 
 
 class TenantObjects:
@@ -24,4 +24,4 @@ class TenantObjects:
 
     def writer(self) -> ObjectWriter:
         """Return what stores a new object."""
-        return ObjectWriter(self._bus, self._tenant, stall_s=self._stall_s)
+        return ObjectWriter(BusChunks(self._bus, self._tenant), stall_s=self._stall_s)

@@ -1,0 +1,158 @@
+"""One request after another, to whichever gateway answers.
+
+All that a client asks may be asked again: a task has its id, a reading changes nothing, an end that was asked for stays
+one. So a gateway that dies, hangs or leaves costs a try and no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import httpx
+import msgspec
+
+from agent_sandbox.access import Access, is_here
+from agent_sandbox.over_http.problems import TooManyRequests, error_of_answer
+from shared.errors import (
+    InvalidMessage,
+    OutcomeUnknown,
+    Rejected,
+    ServiceError,
+    Unavailable,
+)
+
+TRY_S = 6.0
+"""Longest wait for one gateway's answer where it need not wait itself; then another is asked."""
+CONNECT_S = 3.0
+AGAIN_S = 0.2
+"""Pause when all gateways were asked in vain."""
+CONNECTIONS_MAX = 256
+"""Connections of one client; each stream takes one."""
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A request."""
+
+    method: str
+    path: str
+    params: dict[str, str] = {}
+    headers: dict[str, str] = {}
+    body: bytes | None = None
+    changes: bool = False
+    """It changes something: after a try without an answer, a refusal of the next does not mean that it did not happen."""
+    try_s: float = TRY_S
+
+
+class Calls:
+    """Asks gateways, the last one that answered first."""
+
+    def __init__(self, access: Access) -> None:
+        """Connect nowhere yet."""
+        headers = {"user-agent": "agent-sandbox"}
+        if access.token is not None:
+            headers["authorization"] = f"Bearer {access.token}"
+        self._urls = tuple(address.rstrip("/") for address in access.servers)
+        self._at = 0
+        # Each context costs some 20 ms of reading certificates: none where no gateway wants one.
+        verify = any(url.startswith("https") for url in self._urls)
+        self._client = httpx.AsyncClient(
+            headers=headers,
+            timeout=httpx.Timeout(TRY_S, connect=CONNECT_S),
+            limits=httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=16),
+            mounts={url: None for url in self._urls if is_here(url)},  # no proxy to ourselves
+            verify=ssl.create_default_context() if verify else False,
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.aclose()
+
+    async def ask(self, call: Call, *, within_s: float) -> httpx.Response:
+        """Ask, again at the next gateway while there is time; return the first answer that is no error.
+
+        Raises:
+            ServiceError: what the gateway says; see `error_of_answer`.
+            Unavailable: no gateway took it in time: it surely did not happen.
+            OutcomeUnknown: no answer in time.
+        """
+        until = time.monotonic() + within_s
+        unsure: ServiceError | None = None
+        tries = 0
+        while True:
+            left_s = until - time.monotonic()
+            try:
+                return await self._try(call, max(AGAIN_S, left_s))
+            except (Unavailable, OutcomeUnknown) as exc:
+                said: ServiceError = exc
+                unsure = unsure if exc.definite else exc
+                self._at += 1
+                tries += 1
+                pause_s = AGAIN_S if tries % len(self._urls) == 0 else 0.0
+            except TooManyRequests as exc:
+                said, pause_s = exc, exc.after_s
+            except Rejected as exc:
+                if unsure is None or not call.changes or isinstance(exc, InvalidMessage):
+                    raise
+                raise OutcomeUnknown(f"{unsure}; then: {exc}") from exc
+            if time.monotonic() + pause_s >= until:
+                raise (unsure or said) from said.__cause__
+            await asyncio.sleep(pause_s)
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, headers: Mapping[str, str], silent_s: float
+    ) -> AsyncIterator[AsyncIterator[str]]:
+        """Open a stream of lines at the gateway of this turn; it ends with an error where the gateway is silent too long.
+
+        Raises:
+            ServiceError: what the gateway says.
+            Unavailable: it can't be reached; the next turn is another's.
+            OutcomeUnknown: it broke off, likewise.
+        """
+        timeout = httpx.Timeout(silent_s, connect=CONNECT_S)
+        try:
+            async with self._client.stream(
+                "GET", self._url(path), headers=dict(headers), timeout=timeout
+            ) as answer:
+                if answer.is_error:
+                    raise error_of_answer(answer.status_code, answer.headers, await answer.aread())
+                yield answer.aiter_lines()
+        except (Unavailable, OutcomeUnknown):
+            self._at += 1
+            raise
+        except httpx.TransportError as exc:
+            self._at += 1
+            raise _of_transport(exc, path) from exc
+
+    async def _try(self, call: Call, left_s: float) -> httpx.Response:
+        try:
+            async with asyncio.timeout(min(left_s, call.try_s)):
+                answer = await self._client.request(
+                    call.method,
+                    self._url(call.path),
+                    params=call.params,
+                    headers=call.headers,
+                    content=call.body,
+                    timeout=httpx.Timeout(call.try_s, connect=CONNECT_S),
+                )
+        except TimeoutError as exc:
+            raise OutcomeUnknown(f"{call.method} {call.path}: no answer in time") from exc
+        except httpx.TransportError as exc:
+            raise _of_transport(exc, f"{call.method} {call.path}") from exc
+        if not answer.is_error:
+            return answer
+        raise error_of_answer(answer.status_code, answer.headers, answer.content)
+
+    def _url(self, path: str) -> str:
+        return self._urls[self._at % len(self._urls)] + path
+
+
+def _of_transport(exc: httpx.TransportError, what: str) -> ServiceError:
+    """Return our error for a connection's: what had no connection surely did not happen."""
+    said = f"{what}: {str(exc) or type(exc).__name__}"
+    unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+    return Unavailable(said) if isinstance(exc, unsent) else OutcomeUnknown(said)

@@ -1,0 +1,76 @@
+"""Where on the HTTP API a thing is found, and which request stands for a question."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import msgspec
+
+from agent_sandbox.orders import Order
+from agent_sandbox.over_http.calls import Call
+from shared.errors import InvalidMessage
+from shared.views import LetterAsk, LettersAsk, ListAsk, ShowAsk, TasksAsk
+
+
+def task_path(session: str, task: str) -> str:
+    """Return where a task is."""
+    return f"/v1/sessions/{quote(session, safe='')}/tasks/{quote(task, safe='')}"
+
+
+def publish_call(order: Order) -> Call:
+    """Return the request that publishes a task, under its id."""
+    params = {"wait_s": "0"}
+    if order.klass is not None:
+        params["class"] = order.klass
+    if order.pool is not None:
+        params["pool"] = order.pool
+    path = f"/v1/sessions/{quote(order.session, safe='')}/tasks"
+    if order.letter is not None:
+        path = f"/v1/dead-letters/{order.letter}/replay"
+        params["new_session"] = "true" if order.pool is not None else "false"
+    elif order.pool is not None:
+        path = "/v1/sessions" if order.keep else "/v1/tasks"
+    return Call(
+        method="POST",
+        path=path,
+        params=params,
+        headers={"content-type": "application/json", "idempotency-key": order.task},
+        body=None if order.letter is not None else order.body,
+        changes=True,
+    )
+
+
+def question_call(what: str, question: msgspec.Struct) -> Call:
+    """Return the request that asks what pool-managers are asked without a gateway.
+
+    Raises:
+        InvalidMessage: gateways are not asked that.
+    """
+    match what, question:
+        case "pools", _:
+            return Call(method="GET", path="/v1/pools")
+        case "sessions", ListAsk():
+            return Call(method="GET", path="/v1/sessions", params=_params(question))
+        case "session", ShowAsk():
+            return Call(method="GET", path=f"/v1/sessions/{quote(question.session, safe='')}")
+        case "tasks", TasksAsk():
+            path = f"/v1/sessions/{quote(question.session, safe='')}/tasks"
+            return Call(method="GET", path=path, params=_params(question, "session"))
+        case "dead_letters", LettersAsk():
+            return Call(method="GET", path="/v1/dead-letters", params=_params(question))
+        case "dead_letter", LetterAsk():
+            return Call(method="GET", path=f"/v1/dead-letters/{question.number}")
+        case "dead_letter_drop", LetterAsk():
+            path = f"/v1/dead-letters/{question.number}"
+            return Call(method="DELETE", path=path, changes=True)
+        case _:
+            raise InvalidMessage(f"what: a gateway is not asked for {what!r}")
+
+
+def _params(question: msgspec.Struct, *left_out: str) -> dict[str, str]:
+    fields = msgspec.structs.asdict(question)
+    return {
+        name: str(value)
+        for name, value in fields.items()
+        if value is not None and name not in ("v", *left_out)
+    }
