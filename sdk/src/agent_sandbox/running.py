@@ -73,7 +73,9 @@ class RunningTask:
     @property
     def stored(self) -> TaskResult | None:
         """The result; None: it was not heard of yet."""
-        return self._done.result() if self._done.done() else None
+        if not self._done.done() or self._done.exception() is not None:
+            return None
+        return self._done.result()
 
     @property
     def tti(self) -> Tti | None:

@@ -119,7 +119,9 @@ def event_of(said: StreamEvent) -> Event:
     """Return the event that one of the stream stands for."""
     match said.event:
         case "started":
-            return Started(attempt=said.attempt, epoch=said.epoch, worker=said.worker)
+            return Started(
+                attempt=said.attempt, epoch=said.epoch, worker=said.worker, timing=said.timing
+            )
         case "output":
             data = said.data if said.data is not None else (said.text or "").encode()
             stream = said.stream or "stdout"
