@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.messages import Timing
-from shared.tti import make_tti, tti_by_servers
+from shared.messages import Interruption, TaskResult, Timing
+from shared.tti import make_tti, tti_by_servers, tti_by_worker
 
 STAMPS = Timing(
     accepted_ms=1000, path="warm", delivered_ms=1001.5, claimed_ms=1003.75, started_ms=1006.0
@@ -89,3 +90,15 @@ def test_where_the_caller_is_gone_the_servers_stamps_say_it() -> None:
     early = tti_by_servers(STAMPS, 990)
     assert early is not None
     assert (early.tti_ms, early.start_ms) == (0, 0)
+
+
+def test_where_the_event_is_gone_too_the_result_of_a_first_attempt_says_it() -> None:
+    """Of a later one the result knows the last start only."""
+    stored = TaskResult(task="x", session="s", tenant="t", status="ok", attempt=1, timing=STAMPS)
+    tti = tti_by_worker(stored)
+    assert tti is not None
+    assert (tti.tti_ms, tti.measured_by, tti.queue_wait_ms) == (6, "worker", 1.5)
+
+    loss = Interruption(cause="process_exit", epoch=1, worker="w", revoked_ms=1)
+    for fields in ({"attempt": 2}, {"interruptions": (loss,)}, {"timing": Timing()}):
+        assert tti_by_worker(msgspec.structs.replace(stored, **fields)) is None

@@ -23,6 +23,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     worker: str = ""
     at_ms: float = 0
     """Worker's wall clock."""
+    pool: str = ""
     timing: Timing | None = None
     """How and when the task came to its worker."""
 
@@ -102,6 +103,7 @@ class Sequencer:
                         epoch=epoch,
                         worker=event.worker,
                         at_ms=event.at_ms,
+                        pool=event.pool,
                         timing=event.timing,
                     )
                 ]

@@ -51,6 +51,7 @@ class RunningTask:
         self._started_after_s: float | None = None
         self._start_heard = asyncio.Event()
         self._tti: Tti | None = None
+        self._pool = order.pool or ""
         self._total_s = 0.0
         self._events: asyncio.Queue[Event] = asyncio.Queue(EVENTS_MAX)
         self._keep_events = True
@@ -64,6 +65,11 @@ class RunningTask:
     def session_id(self) -> str:
         """Id of its session."""
         return self._order.session
+
+    @property
+    def pool(self) -> str:
+        """Its pool; empty: a later task of a session that was not heard to start."""
+        return self._pool
 
     @property
     def has_started(self) -> bool:
@@ -122,11 +128,13 @@ class RunningTask:
         await self._transport.drop_objects(made)
         return self._to_result(stored)
 
-    async def started(self, *, wait_s: float) -> bool:
+    async def started(self, *, wait_s: float, ask: bool = True) -> bool:
         """Wait until the first instruction of user code was heard to run, or the result is there.
 
         Args:
             wait_s: longest wait, seconds.
+            ask: ask for the result once a second, since what would be heard may be lost on the way; False: only hear,
+                for waits that are long and many.
 
         Returns:
             Whether one of both came in time; `tti` and `stored` say which.
@@ -135,7 +143,7 @@ class RunningTask:
             InvalidMessage: the result is a newer system's.
         """
         waits = {
-            asyncio.ensure_future(self._wait_stored()),
+            asyncio.ensure_future(self._wait_stored() if ask else asyncio.shield(self._done)),
             asyncio.ensure_future(self._start_heard.wait()),
         }
         try:
@@ -220,6 +228,7 @@ class RunningTask:
         if isinstance(event, Started) and self._started_after_s is None:
             self._started_after_s = time.monotonic() - self._called
             self._tti = make_tti(event.timing, self._started_after_s * 1000)
+            self._pool = self._pool or event.pool
             self._start_heard.set()
         if self._keep_events:
             try:

@@ -136,3 +136,16 @@ async def test_a_question_that_cannot_be_read_is_refused(bus: Bus, body: bytes) 
     error = messages.decode(reply.data, OutputAnswer).error
     assert error is not None
     assert error.code == "invalid_message"
+
+
+async def test_a_client_that_asks_for_few_messages_gets_few(bus: Bus, task: str, say: Say) -> None:
+    """What comes behind is there for the next question."""
+    for number in range(6):
+        await say(number)
+    await stored(bus, task, 6)
+    first = await ask(bus, task, limit=2)
+    rest = await ask(bus, task, after=first.next)
+
+    assert [message.data for message in first.messages] == [b"0", b"1"]
+    assert first.more
+    assert [message.data for message in rest.messages] == [b"2", b"3", b"4", b"5"]

@@ -247,6 +247,8 @@ class OutputEvent(Message, frozen=True, kw_only=True, omit_defaults=True):
     task: str
     worker: str = ""
     at_ms: float = 0
+    pool: str = ""
+    """On `started`."""
     timing: Timing | None = None
     """On `started`."""
     interruption: Interruption | None = None

@@ -12,9 +12,10 @@ import msgspec
 from shared.files import FileEntry
 from shared.messages import Interruption, StartPath, TaskResult, Timing, WorkspaceLost
 
-MeasuredBy = Literal["caller", "servers"]
+MeasuredBy = Literal["caller", "servers", "worker"]
 """`caller`: whoever took the call, on its own clock, until it heard the task start. `servers`: that one is gone; the
-streams' stamps of the acceptance and of the event `started` instead."""
+streams' stamps of the acceptance and of the event `started` instead. `worker`: the event is gone, too; the worker's clock
+against the stream's."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -55,7 +56,7 @@ class TaskView(Body, frozen=True, kw_only=True, omit_defaults=True):
     """`self`, `result`, `output`, `cancel`, `session`: paths on this API."""
 
 
-class SessionTti(Body, frozen=True, kw_only=True, omit_defaults=True):
+class TtiRow(Body, frozen=True, kw_only=True, omit_defaults=True):
     """Statistics of one pool and path over the window."""
 
     pool: str
@@ -73,7 +74,7 @@ class TtiAnswer(Body, frozen=True, kw_only=True, omit_defaults=True):
 
     gateway: str
     window_s: float
-    pools: tuple[SessionTti, ...] = ()
+    pools: tuple[TtiRow, ...] = ()
 
 
 class StreamEvent(Body, frozen=True, kw_only=True, omit_defaults=True):

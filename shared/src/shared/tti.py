@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.messages import Timing
+from shared.messages import TaskResult, Timing
 from shared.rest import MeasuredBy, Tti
 
 
@@ -52,3 +52,11 @@ def tti_by_servers(timing: Timing | None, started_stored_ms: int) -> Tti | None:
     if timing is None or not timing.accepted_ms:
         return None
     return make_tti(timing, started_stored_ms - timing.accepted_ms, "servers")
+
+
+def tti_by_worker(stored: TaskResult) -> Tti | None:
+    """Return a task's time to interactive where no event of its start is left either; None: only its first start counts."""
+    timing = stored.timing
+    if stored.attempt != 1 or stored.interruptions or not timing.accepted_ms:
+        return None
+    return make_tti(timing, timing.started_ms - timing.accepted_ms, "worker")

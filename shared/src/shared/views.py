@@ -130,6 +130,8 @@ class OutputAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
     """`next` of the answer before; 0: from the start."""
     since: OutputMark | None = None
     """Leave out what comes before this message; a few of them may come all the same."""
+    limit: Annotated[int, Meta(ge=1, le=limits.ASK_ITEMS_MAX)] | None = None
+    """Messages of one answer at the most, one more perhaps; None: as many as fit."""
 
 
 class OutputMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

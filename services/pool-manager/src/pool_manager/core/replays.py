@@ -28,8 +28,9 @@ class StoredOutput(msgspec.Struct, frozen=True):
 class Page:
     """Fills one answer."""
 
-    def __init__(self, after: int) -> None:
-        """Hold nothing of what follows the sequence `after`."""
+    def __init__(self, after: int, limit: int | None = None) -> None:
+        """Hold nothing of what follows the sequence `after`; so many messages fill it, or so many bytes."""
+        self._limit = limit
         self.messages: list[OutputMessage] = []
         self.next = after
         self._bytes = 0
@@ -37,7 +38,8 @@ class Page:
     @property
     def is_full(self) -> bool:
         """Whether nothing more should be added."""
-        return self._bytes >= ANSWER_BYTES_MAX
+        many = self._limit is not None and len(self.messages) >= self._limit
+        return many or self._bytes >= ANSWER_BYTES_MAX
 
     def add(self, stored: StoredOutput) -> None:
         """Add a message, without what the servers wrote on it."""

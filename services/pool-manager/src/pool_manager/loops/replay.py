@@ -33,7 +33,7 @@ class Replayer:
         after = ask.after
         if ask.since is not None and not after:
             after = await self._skip(place, ask.since)
-        page = Page(after)
+        page = Page(after, ask.limit)
         more = False
         async for stored in self._outputs.scan(*place, after):
             if page.is_full:

@@ -224,7 +224,9 @@ class TaskRunner:
             timing = msgspec.structs.replace(
                 attempt.timing, restored_ms=order.restored_ms, started_ms=at_ms
             )
-            await voice.event(record, work.task, "started", at_ms=at_ms, timing=timing)
+            await voice.event(
+                record, work.task, "started", at_ms=at_ms, pool=record.pool, timing=timing
+            )
 
         async def on_output(stream: Literal["stdout", "stderr"], data: bytes) -> None:
             piece, capped = book.add(stream, data)
