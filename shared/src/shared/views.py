@@ -22,6 +22,7 @@ class ListAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
     after: str | None = None
     """Last session id of the page before."""
     state: str | None = None
+    pool: str | None = None
 
 
 class ShowAsk(Message, frozen=True, kw_only=True, omit_defaults=True):

@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import msgspec
+
+from shared import limits
 from shared.errors import ErrorInfo, ServiceError
+from shared.messages import TaskResult
 from shared.rest import Problem
 
 STATUS: Final = {
@@ -21,6 +25,15 @@ STATUS: Final = {
     "draining": 503,
     "outcome_unknown": 504,
 }
+FILE_STATUS: Final = {
+    "not_found": 404,
+    "invalid_path": 400,
+    "outside_workspace": 403,
+    "permission_denied": 403,
+    "too_large": 413,
+    "unavailable": 503,
+}
+"""Of what a file operation in a sandbox says; anything else is a conflict with what is there."""
 TITLES: Final = {
     400: "The request can not be read",
     401: "Who are you?",
@@ -41,17 +54,34 @@ TITLES: Final = {
 }
 RETRY_AFTER_S: Final = {429: 1, 503: 1}
 """Whole seconds after which it is worth asking again, by status."""
+LIMITS: Final = {
+    "body": "BODY_BYTES_MAX",
+    "argv": "ARGV_ITEMS_MAX",
+    "env": "ENV_ITEMS_MAX",
+    "env[]": "ENV_VALUE_LENGTH_MAX",
+    "files": "FILES_MAX",
+    "files[].path": "PATH_LENGTH_MAX",
+    "path": "PATH_LENGTH_MAX",
+    "cwd": "PATH_LENGTH_MAX",
+    "outputs": "OUTPUTS_MAX",
+    "outputs[]": "PATH_LENGTH_MAX",
+    "timeout_s": "TIMEOUT_S_MAX",
+    "deadline_s": "DEADLINE_S_MAX",
+    "offset": "FILE_BYTES_MAX",
+}
+"""Which limit a field has, where its message says a number and no name."""
 
-_FIELD = re.compile(r"([a-z_]+(?:\[[^\]]*\]|\.[a-z_]+)*): ")
-_IN_BODY = re.compile(r" - at `\$\.([^`]+)`")
-_LIMIT = re.compile(r"\(([A-Z][A-Z_]+)\)")
+_FIELD = re.compile(r"([a-z_-]+(?:\[[^\]]*\]|\.[a-z_]+)*): ")
+_IN_BODY = re.compile(r" - at `(?:key in )?\$\.([^`]+)`")
+_NAMED = re.compile(r"\(([A-Z][A-Z_]+)\)")
+_IS_ABOVE = re.compile(r"at most|<=")
 
 
 def problem(
     status: int, code: str, detail: str, *, definite: bool = True, task: str = ""
 ) -> Problem:
     """Return the body of an error's answer; field and limit are those that `detail` names."""
-    limit = _LIMIT.search(detail)
+    field = field_of(detail)
     return Problem(
         type=f"urn:agent-sandbox:{code}",
         title=TITLES.get(status, "Error"),
@@ -59,8 +89,8 @@ def problem(
         detail=detail,
         code=code,
         definite=definite,
-        field=field_of(detail),
-        limit=limit.group(1) if limit else "",
+        field=field,
+        limit=limit_of(field, detail),
         task=task,
     )
 
@@ -77,9 +107,36 @@ def of_error(error: ServiceError | ErrorInfo, *, task: str = "") -> Problem:
     return problem(status, info.code, info.message, definite=info.definite, task=task)
 
 
+def of_file_result(result: TaskResult) -> Problem:
+    """Return the answer for a file operation that did not end well."""
+    error = result.error or ErrorInfo(
+        code=result.reason or result.status, message=f"{result.status}: {result.reason}"
+    )
+    said = problem(
+        FILE_STATUS.get(error.code, 409),
+        error.code,
+        error.message,
+        definite=error.definite,
+        task=result.task,
+    )
+    return msgspec.structs.replace(said, field="path" if result.reason == "file" else "")
+
+
 def field_of(detail: str) -> str:
-    """Return the field that a message of ours names: `timeout_s` of "body: … - at `$.timeout_s`", `pool` of "pool: …"."""
+    """Return the field that a message names: `timeout_s` of "body: … - at `$.timeout_s`", `pool` of "pool: …"."""
     if inner := _IN_BODY.search(detail):
         return inner.group(1)
     named = _FIELD.match(detail)
     return named.group(1) if named else ""
+
+
+def limit_of(field: str, detail: str) -> str:
+    """Return the bound that a message says was passed, as `NAME=value`; empty: none that stands in `shared.limits`."""
+    if named := _NAMED.search(detail):
+        name = named.group(1)
+    elif _IS_ABOVE.search(detail):
+        name = LIMITS.get(re.sub(r"\[[^\]]*\]", "[]", field), "")
+    else:
+        return ""
+    value = getattr(limits, name, None) if name else None
+    return name if value is None else f"{name}={value}"

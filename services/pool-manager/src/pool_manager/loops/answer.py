@@ -224,7 +224,11 @@ class Answerer:
 
 def _is_asked_for(row: Row, ask: ListAsk) -> bool:
     record = row.record
-    return (ask.after is None or record.session > ask.after) and ask.state in (None, record.state)
+    return (
+        (ask.after is None or record.session > ask.after)
+        and ask.state in (None, record.state)
+        and ask.pool in (None, record.pool)
+    )
 
 
 def _row_of(record: Record) -> SessionRow:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from litestar.connection import ASGIConnection
-from litestar.params import Parameter
+from litestar import Request
 
 from agent_sandbox import Client
 from gateway.adapters.clients import TenantClient
 from gateway.adapters.http.guard import LENT
-from shared.ids import ID_LENGTH_MAX
 
-_ID = f"^[A-Za-z0-9][A-Za-z0-9_-]{{7,{ID_LENGTH_MAX - 1}}}$"
-SessionPath = Annotated[str, Parameter(pattern=_ID, description="Id of a session.")]
-TaskPath = Annotated[str, Parameter(pattern=_ID, description="Id of a task.")]
+AnyRequest = Request[Any, Any, Any]
 
 
-async def provide_client(request: ASGIConnection[Any, Any, Any, Any]) -> Client:
+async def provide_client(request: AnyRequest) -> Client:
     """Return the connected client of the request's tenant.
 
     Raises:

@@ -9,7 +9,7 @@ from litestar.exceptions import HTTPException
 
 from gateway.adapters.http.answers import PROBLEM_TYPE, ProblemError, problem_headers
 from gateway.core.problems import of_error, problem
-from shared import logs
+from shared import limits, logs
 from shared.errors import ServiceError
 from shared.rest import Problem
 
@@ -24,6 +24,8 @@ CODES = {
     413: "limit_exceeded",
     415: "unsupported_media_type",
 }
+CALLED = {"among": "state", "klass": "class", "key": "idempotency-key"}
+"""Parameters of routes that can not be named in Python as they are in a request."""
 
 
 def answer(said: Problem, headers: dict[str, str] | None = None) -> Response[Problem]:
@@ -46,17 +48,26 @@ def of_problem(_request: AnyRequest, exc: ProblemError) -> Response[Problem]:
     return answer(exc.problem, exc.headers)
 
 
-def of_http(_request: AnyRequest, exc: HTTPException) -> Response[Problem]:
+def of_http(request: AnyRequest, exc: HTTPException) -> Response[Problem]:
     """Answer an error of the framework: no such path or method, a parameter that can't be read."""
     status = exc.status_code
     if status >= 500:
-        return of_bug(_request, exc)
+        return of_bug(request, exc)
     code = CODES.get(status, "invalid_message")
     detail = exc.detail
-    if isinstance(exc.extra, list) and exc.extra:
+    if status == 413:
+        detail = _too_large(request)
+    elif isinstance(exc.extra, list) and exc.extra:
         first: Any = exc.extra[0]
-        detail = f"{first.get('key', 'request')}: {first.get('message', detail)}"
+        key = first.get("key", "request")
+        detail = f"{CALLED.get(key, key)}: {first.get('message', detail)}"
     return answer(problem(status, code, detail), dict(exc.headers or {}))
+
+
+def _too_large(request: AnyRequest) -> str:
+    most = request.route_handler.resolve_request_max_body_size()
+    name = "OBJECT_BYTES_MAX" if most == limits.OBJECT_BYTES_MAX else "BODY_BYTES_MAX"
+    return f"body: at most {most} bytes expected ({name})"
 
 
 def of_bug(request: AnyRequest, exc: Exception) -> Response[Problem]:

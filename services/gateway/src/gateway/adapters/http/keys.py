@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 import uuid
 
-from agent_sandbox.orders import make_task_id
+from gateway.adapters.http.asked import KEY_LENGTH_MAX
 from shared.errors import InvalidMessage
 
-KEY_LENGTH_MAX = 255
 _NAMESPACE = uuid.UUID("6f0c3a5e-5a39-5a0e-9a6e-3f6c1f6a2d11")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _PRINTABLE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?")
 
 
-def task_id_of(key: str | None, tenant: str, session: str = "") -> str:
-    """Return the task id that a request's `Idempotency-Key` stands for; a new one where there is none.
+def task_id_of(key: str | None, tenant: str, session: str = "") -> str | None:
+    """Return the task id that a request's `Idempotency-Key` stands for; None: it has none.
 
     Args:
         key: a UUID or ULID is the id itself; any other text gives one, the same for the same tenant and session.
@@ -27,7 +26,7 @@ def task_id_of(key: str | None, tenant: str, session: str = "") -> str:
         InvalidMessage: not 1 to 255 printable characters.
     """
     if key is None:
-        return make_task_id()
+        return None
     if not _PRINTABLE.fullmatch(key):
         raise InvalidMessage(
             f"idempotency-key: 1 to {KEY_LENGTH_MAX} printable characters expected, got {len(key)}"

@@ -8,7 +8,7 @@ from litestar import Litestar
 from litestar.di import Provide
 
 from gateway.adapters.clients import Clients
-from gateway.adapters.http import tasks
+from gateway.adapters.http import files, letters, pools, session_tasks, sessions, tasks
 from gateway.adapters.http.deps import provide_client
 from gateway.adapters.http.errors import HANDLERS
 from gateway.adapters.http.guard import Guard
@@ -17,15 +17,19 @@ from gateway.settings import GatewaySettings
 from shared import limits
 
 ROUTES: list[Any] = [
-    tasks.create_task,
-    tasks.show_task,
+    *sessions.ROUTES,
+    *session_tasks.ROUTES,
+    *tasks.ROUTES,
+    *files.ROUTES,
+    *pools.ROUTES,
+    *letters.ROUTES,
 ]
 """One module for each kind of thing: a new one adds its routes here."""
 
 
-def make_site(settings: GatewaySettings, tenants: Tenants, clients: Clients) -> Guard:
-    """Return the whole application, its guard before it."""
-    app = Litestar(
+def make_app(**more: Any) -> Litestar:
+    """Return the application without its guard: routes, their client, their errors."""
+    return Litestar(
         ROUTES,
         dependencies={"client": Provide(provide_client)},
         exception_handlers=HANDLERS,
@@ -33,5 +37,10 @@ def make_site(settings: GatewaySettings, tenants: Tenants, clients: Clients) -> 
         request_max_body_size=limits.BODY_BYTES_MAX,
         logging_config=None,
         debug=False,
+        **more,
     )
-    return Guard(app, settings, tenants, clients)
+
+
+def make_site(settings: GatewaySettings, tenants: Tenants, clients: Clients) -> Guard:
+    """Return the whole application, its guard before it."""
+    return Guard(make_app(), settings, tenants, clients)

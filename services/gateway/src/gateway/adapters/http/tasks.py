@@ -2,42 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import msgspec
 from litestar import Response, get, post
-from litestar.enums import MediaType
-from litestar.params import Parameter
 
 from agent_sandbox import Client
-from gateway.adapters.http.deps import TaskPath
-from gateway.adapters.http.keys import task_id_of
-from gateway.adapters.http.views import created, links_of, view_of
+from gateway.adapters.http.asked import (
+    AcceptedQuery,
+    ClassQuery,
+    KeyHeader,
+    PoolFilter,
+    PoolQuery,
+    TaskPath,
+    WaitQuery,
+    content_type_of,
+    read_first,
+)
+from gateway.adapters.http.creating import Wish, create
+from gateway.adapters.http.deps import AnyRequest
+from gateway.adapters.http.ending import cancelled, result_of
+from gateway.adapters.http.views import view_of
+from shared.messages import CancelAnswer, TaskResult
 from shared.rest import TaskView
-from shared.task import decode_task
-
-PoolQuery = Annotated[str, Parameter(query="pool", description="Pool that runs it.")]
-ClassQuery = Annotated[str, Parameter(query="class", description="`interactive` or `batch`.")]
-KeyHeader = Annotated[str | None, Parameter(header="Idempotency-Key")]
 
 
 @post("/v1/tasks", status_code=202)
 async def create_task(
     client: Client,
+    request: AnyRequest,
     body: bytes,
     pool: PoolQuery = "default",
     klass: ClassQuery = "interactive",
     key: KeyHeader = None,
 ) -> Response[TaskView]:
     """Run a one-shot: a task in a sandbox of its own, which goes with it."""
-    task = msgspec.structs.replace(decode_task(body), keep=False)
-    task_id = task_id_of(key, client.options.tenant)
-    options = {"pool": pool, "klass": klass, "task_id": task_id}
-    async with await client.publish(task, options) as running:
-        return created(running, pool)
+    task = msgspec.structs.replace(read_first(content_type_of(request), body), keep=False)
+    return await create(client, task, Wish(pool=pool, klass=klass, key=key))
 
 
-@get("/v1/tasks/{task_id:str}", media_type=MediaType.JSON)
-async def show_task(client: Client, task_id: TaskPath) -> TaskView:
+@get("/v1/tasks/{task_id:str}")
+async def show_task(
+    client: Client, task_id: TaskPath, accepted_ms: AcceptedQuery = None
+) -> TaskView:
     """Show a session's first task, a one-shot's only one."""
-    return await view_of(client, task_id, task_id, links_of(task_id, task_id))
+    return await view_of(client, task_id, task_id, accepted_ms)
+
+
+@get("/v1/tasks/{task_id:str}/result")
+async def show_task_result(
+    client: Client, task_id: TaskPath, wait_s: WaitQuery = 0, accepted_ms: AcceptedQuery = None
+) -> Response[TaskResult | TaskView]:
+    """Return a first task's result; where there is none within the wait, the task as it stands (202)."""
+    return await result_of(client, (task_id, task_id), wait_s, accepted_ms)
+
+
+@post("/v1/tasks/{task_id:str}/cancel", status_code=200)
+async def cancel_first(client: Client, task_id: TaskPath, pool: PoolFilter = None) -> CancelAnswer:
+    """Cancel a first task at whatever stage it is; with `pool`, also one that is not published yet."""
+    return await cancelled(client, task_id, task_id, pool)
+
+
+ROUTES = [create_task, show_task, show_task_result, cancel_first]

@@ -1,0 +1,147 @@
+"""`/v1/sessions/{session}/files`: the workspace of one session, streamed both ways at the memory of a few chunks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Annotated, Any
+
+from litestar import Response, delete, get, put
+from litestar.params import Parameter
+from litestar.response import Stream
+
+from agent_sandbox import Client
+from gateway.adapters.http.asked import SessionPath
+from gateway.adapters.http.deps import AnyRequest
+from gateway.adapters.http.fileops import FileWait, do_file_task
+from shared import limits
+from shared.errors import InvalidMessage
+from shared.files import ObjectRef
+from shared.rest import Listing
+from shared.task import InputFile, ListFiles, ReadFile, RemoveFile, WriteFile
+
+BYTES = "application/octet-stream"
+INLINE_BYTES_MAX = 128 * 1024
+"""What goes in the task's own message; more goes through the object store."""
+
+FolderQuery = Annotated[
+    str,
+    Parameter(
+        query="path", min_length=1, max_length=limits.PATH_LENGTH_MAX, description="Directory."
+    ),
+]
+ModeQuery = Annotated[
+    str,
+    Parameter(query="mode", pattern="^0?[0-7]{3}$", description="Permissions, octal, as in 0644."),
+]
+RecursiveQuery = Annotated[
+    bool, Parameter(query="recursive", description="A directory with what is in it.")
+]
+
+
+@get("/v1/sessions/{session_id:str}/files")
+async def list_files(
+    client: Client, session_id: SessionPath, path: FolderQuery = ".", wait_s: FileWait = 30
+) -> Listing:
+    """List a directory of the workspace."""
+    result = await do_file_task(client, session_id, ListFiles(path=path), wait_s)
+    return Listing(path=path, entries=result.entries or (), truncated=result.truncated)
+
+
+@get("/v1/sessions/{session_id:str}/files/{path:path}", media_type=BYTES)
+async def read_file(
+    client: Client, session_id: SessionPath, path: str, wait_s: FileWait = 30
+) -> Response[bytes] | Stream:
+    """Return a file's content."""
+    name = checked(path)
+    first = await do_file_task(client, session_id, ReadFile(path=name), wait_s)
+    data = first.data or b""
+    if (first.size or 0) <= len(data):
+        return Response(data, media_type=BYTES)
+    # Larger than one answer: through the object store, where it is one state of the file.
+    whole = await do_file_task(client, session_id, ReadFile(path=name, as_object=True), wait_s)
+    reference = whole.outputs[0].object
+    headers = {
+        "content-length": str(reference.size_bytes),
+        "etag": f'"{reference.sha256}"',
+    }
+    return Stream(_content(client, reference), media_type=BYTES, headers=headers)
+
+
+@put(
+    "/v1/sessions/{session_id:str}/files/{path:path}",
+    status_code=204,
+    request_max_body_size=limits.OBJECT_BYTES_MAX,
+)
+async def write_file(
+    client: Client,
+    request: AnyRequest,
+    session_id: SessionPath,
+    path: str,
+    mode: ModeQuery = "0644",
+    wait_s: FileWait = 30,
+) -> None:
+    """Write a file: the request's body, of any size up to that of an object, replaces it."""
+    name, bits = checked(path), int(mode, 8)
+    body = aiter(request.stream())
+    head = b""
+    async for piece in body:
+        head += piece
+        if len(head) > INLINE_BYTES_MAX:
+            break
+    else:
+        file = InputFile(path=name, data=head, mode=bits)
+        await do_file_task(client, session_id, WriteFile(files=(file,)), wait_s)
+        return
+    reference = await client.objects.put(_joined(head, body))
+    try:
+        file = InputFile(path=name, object=reference, mode=bits)
+        await do_file_task(client, session_id, WriteFile(files=(file,)), wait_s)
+    finally:
+        await client.objects.drop(reference.id)
+
+
+@delete("/v1/sessions/{session_id:str}/files/{path:path}", status_code=204)
+async def remove_file(
+    client: Client,
+    session_id: SessionPath,
+    path: str,
+    recursive: RecursiveQuery = False,
+    wait_s: FileWait = 30,
+) -> None:
+    """Remove a file, or a directory."""
+    task = RemoveFile(path=checked(path), recursive=recursive)
+    await do_file_task(client, session_id, task, wait_s)
+
+
+def checked(path: str) -> str:
+    """Return a path as a task has it: without the slash that parts it from what is before.
+
+    Raises:
+        InvalidMessage: empty, or too long.
+    """
+    name = path.removeprefix("/")
+    if not 0 < len(name) <= limits.PATH_LENGTH_MAX:
+        raise InvalidMessage(
+            f"path: {len(name)} characters, 1 expected and at most {limits.PATH_LENGTH_MAX}"
+        )
+    return name
+
+
+async def _joined(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield head
+    async for piece in rest:
+        yield piece
+
+
+async def _content(client: Client, reference: ObjectRef) -> AsyncIterator[bytes]:
+    """Yield an object, and drop it: it was made for this answer."""
+    try:
+        async with aclosing(client.objects.read(reference)) as pieces:  # type: ignore[type-var]  # it is a generator
+            async for piece in pieces:
+                yield piece
+    finally:
+        await client.objects.drop(reference.id)
+
+
+ROUTES: list[Any] = [list_files, read_file, write_file, remove_file]

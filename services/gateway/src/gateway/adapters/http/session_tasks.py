@@ -1,0 +1,113 @@
+"""`/v1/sessions/{session}/tasks`: the tasks of one session."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from litestar import Response, get, post
+from litestar.params import Parameter
+
+from agent_sandbox import Client
+from agent_sandbox.orders import make_task_id
+from gateway.adapters.http.answers import ProblemError
+from gateway.adapters.http.asked import (
+    AcceptedQuery,
+    KeyHeader,
+    LimitQuery,
+    OwnClassQuery,
+    SessionPath,
+    TaskPath,
+    WaitQuery,
+    content_type_of,
+    read_task,
+)
+from gateway.adapters.http.deps import AnyRequest
+from gateway.adapters.http.ending import cancelled, result_of
+from gateway.adapters.http.keys import task_id_of
+from gateway.adapters.http.views import accepted, ended, view_of
+from gateway.core.problems import of_error
+from shared.errors import OutcomeUnknown, ServiceError
+from shared.messages import CancelAnswer, TaskResult
+from shared.rest import TaskView
+from shared.views import TasksAnswer, TasksAsk
+
+StateQuery = Annotated[
+    Literal["waiting", "running", "ended"] | None,
+    Parameter(query="state", description="Only those in it."),
+]
+AfterQuery = Annotated[
+    str | None, Parameter(query="after", max_length=128, description="`next` of the page before.")
+]
+
+
+@get("/v1/sessions/{session_id:str}/tasks")
+async def list_tasks(
+    client: Client,
+    session_id: SessionPath,
+    among: StateQuery = None,
+    limit: LimitQuery = 100,
+    after: AfterQuery = None,
+) -> TasksAnswer:
+    """List a session's tasks in the order in which they were accepted, a page at a time."""
+    ask = TasksAsk(session=session_id, limit=limit, after=after, state=among)
+    return await client.ask("tasks", ask, TasksAnswer)
+
+
+@post("/v1/sessions/{session_id:str}/tasks", status_code=202)
+async def create_next(
+    client: Client,
+    request: AnyRequest,
+    session_id: SessionPath,
+    body: bytes,
+    klass: OwnClassQuery = None,
+    key: KeyHeader = None,
+    wait_s: WaitQuery = 0,
+) -> Response[TaskView]:
+    """Give a session its next task; with `wait_s` and a result by then, the answer is 200 and has it.
+
+    A session that is not known keeps the task for its first one, a day at most; one that has ended rejects it.
+    """
+    task = read_task(content_type_of(request), body)
+    task_id = task_id_of(key, client.options.tenant, session_id) or make_task_id()
+    options = {"task_id": task_id, "klass": klass}
+    try:
+        running = await client.publish_next(session_id, task, options)
+    except ServiceError as exc:
+        raise ProblemError(of_error(exc, task=task_id)) from exc
+    async with running:
+        if wait_s:
+            try:
+                result = await running.result(wait_s=wait_s)
+            except OutcomeUnknown:
+                return accepted(running)
+            return Response(ended(result.raw), status_code=200)
+        return accepted(running)
+
+
+@get("/v1/sessions/{session_id:str}/tasks/{task_id:str}")
+async def show_next(
+    client: Client, session_id: SessionPath, task_id: TaskPath, accepted_ms: AcceptedQuery = None
+) -> TaskView:
+    """Show a task of a session."""
+    return await view_of(client, session_id, task_id, accepted_ms)
+
+
+@get("/v1/sessions/{session_id:str}/tasks/{task_id:str}/result")
+async def show_next_result(
+    client: Client,
+    session_id: SessionPath,
+    task_id: TaskPath,
+    wait_s: WaitQuery = 0,
+    accepted_ms: AcceptedQuery = None,
+) -> Response[TaskResult | TaskView]:
+    """Return a task's result; where there is none within the wait, the task as it stands (202)."""
+    return await result_of(client, (session_id, task_id), wait_s, accepted_ms)
+
+
+@post("/v1/sessions/{session_id:str}/tasks/{task_id:str}/cancel", status_code=200)
+async def cancel_next(client: Client, session_id: SessionPath, task_id: TaskPath) -> CancelAnswer:
+    """Cancel a task of a session at whatever stage it is."""
+    return await cancelled(client, session_id, task_id, None)
+
+
+ROUTES = [list_tasks, create_next, show_next, show_next_result, cancel_next]

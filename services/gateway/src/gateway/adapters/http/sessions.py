@@ -1,0 +1,98 @@
+"""`/v1/sessions`: create, list, show, close."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from litestar import Response, delete, get, post
+from litestar.params import Parameter
+
+from agent_sandbox import Client
+from gateway.adapters.http.asked import (
+    ID_PATTERN,
+    ClassQuery,
+    KeyHeader,
+    LimitQuery,
+    PoolFilter,
+    PoolQuery,
+    SessionPath,
+    WaitQuery,
+    content_type_of,
+    read_first,
+)
+from gateway.adapters.http.creating import Wish, create
+from gateway.adapters.http.deps import AnyRequest
+from gateway.adapters.http.known import known_session
+from gateway.adapters.http.views import accepted, ended
+from gateway.adapters.http.waiting import wait_result
+from shared.errors import OutcomeUnknown
+from shared.record import ENDED, State
+from shared.rest import TaskView
+from shared.task import Close
+from shared.views import ListAsk, SessionAnswer, SessionsAnswer
+
+StateQuery = Annotated[State | None, Parameter(query="state", description="Only those in it.")]
+AfterQuery = Annotated[
+    str | None,
+    Parameter(query="after", pattern=ID_PATTERN, description="`next` of the page before."),
+]
+
+
+@post("/v1/sessions", status_code=202)
+async def create_session(
+    client: Client,
+    request: AnyRequest,
+    body: bytes,
+    pool: PoolQuery = "default",
+    klass: ClassQuery = "interactive",
+    key: KeyHeader = None,
+) -> Response[TaskView]:
+    """Create a session that stays, with its first task; an empty body just opens it."""
+    task = msgspec.structs.replace(read_first(content_type_of(request), body), keep=True)
+    return await create(client, task, Wish(pool=pool, klass=klass, key=key))
+
+
+@get("/v1/sessions")
+async def list_sessions(
+    client: Client,
+    pool: PoolFilter = None,
+    among: StateQuery = None,
+    limit: LimitQuery = 100,
+    after: AfterQuery = None,
+) -> SessionsAnswer:
+    """List sessions by id, a page at a time. Of the ended ones only the newest are listed; all can be shown."""
+    ask = ListAsk(limit=limit, after=after, state=among, pool=pool)
+    return await client.ask("sessions", ask, SessionsAnswer)
+
+
+@get("/v1/sessions/{session_id:str}")
+async def show_session(client: Client, session_id: SessionPath) -> SessionAnswer:
+    """Show a session: its record, and what its worker's heartbeat says."""
+    return await known_session(client, session_id)
+
+
+@delete("/v1/sessions/{session_id:str}", status_code=200)
+async def close_session(
+    client: Client, session_id: SessionPath, wait_s: WaitQuery = 30
+) -> Response[TaskView]:
+    """Close a session behind the tasks that it still has; one that has ended stays as it is.
+
+    The answer is the closing task: with its result (200), or as it stands after the wait (202).
+    """
+    answer = await known_session(client, session_id)
+    assert answer.record is not None, "else it is not known"
+    if answer.record.state in ENDED:
+        stored = await wait_result(client, session_id, session_id, 0)
+        links = {"session": f"/v1/sessions/{session_id}"}
+        view = TaskView(task=session_id, session=session_id, state="ended", links=links)
+        return Response(view if stored is None else ended(stored))
+    async with await client.publish_next(session_id, Close(), {}) as closing:
+        try:
+            result = await closing.result(wait_s=wait_s)
+        except OutcomeUnknown:  # it waits behind others
+            return accepted(closing, answer.record.pool)
+    return Response(ended(result.raw))
+
+
+ROUTES = [create_session, list_sessions, show_session, close_session]
