@@ -51,6 +51,11 @@ REFUSED_TASKS: dict[str, tuple[dict[str, Any], str]] = {
         {"outputs": [f"f{n}" for n in range(limits.OUTPUTS_MAX + 1)]},
         "$.outputs",
     ),
+    "TERMINAL_SIDE_MAX": ({"tty": {"rows": limits.TERMINAL_SIDE_MAX + 1}}, "$.tty.rows"),
+    "TERMINAL_TYPE_LENGTH_MAX": (
+        {"tty": {"term": "x" * (limits.TERMINAL_TYPE_LENGTH_MAX + 1)}},
+        "$.tty.term",
+    ),
     "READ_BYTES_MAX": (
         {"kind": "read", "path": "f", "limit": limits.READ_BYTES_MAX + 1},
         "$.limit",
@@ -72,6 +77,9 @@ SHOWN_ELSEWHERE = {
     "BODY_BYTES_MAX": "tests/integration/bus/test_bus_streams.py::test_a_body_over_the_limit_is_definitely_refused",
     "RESULT_OUTPUT_BYTES_MAX": "services/worker-agent/tests/test_worker_core.py::test_the_tail_is_the_end_of_all_that_was_written",
     "OUTPUT_BYTES_MAX": "services/worker-agent/tests/test_worker_core.py::test_the_cap_cuts_once_and_is_marked_once",
+    "TERMINAL_INPUT_BYTES_MAX": "services/worker-agent/tests/test_runner_terminal.py::test_input_for_a_program_that_does_not_read_is_bounded",
+    "TERMINAL_WRITERS_MAX": "services/worker-agent/tests/test_worker_terminal.py::test_of_too_many_writers_the_most_silent_is_forgotten",
+    "TERMINAL_OUTPUT_BYTES_PER_S_MAX": "services/worker-agent/tests/test_worker_terminal.py::test_a_flood_is_shown_at_its_pace",
     "LIST_ENTRIES_MAX": "services/worker-agent/tests/test_runner_files.py::test_a_listing_is_bounded_and_says_so",
     "INBOX_ENTRIES_MAX": "services/pool-manager/tests/test_quota_live.py::test_the_newest_entries_of_a_long_inbox_are_rejected",
     "TENANT_INBOX_ENTRIES_MAX": "services/pool-manager/tests/test_quota_live.py::test_a_tenant_that_fills_inboxes_of_unknown_sessions_is_bounded",

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from uuid import uuid4
 
+import pytest
+
 from shared import subjects
 from shared.bus import Bus, Message
 from shared.cluster import Cluster
+from shared.errors import Unavailable
 from shared.identity import roles
 from shared.ids import home
 from shared.testing.asking import ask, forbidden
@@ -171,3 +174,37 @@ async def test_disconnects_are_heard_in_the_servers_own_account(
         watcher.request("$SYS.REQ.SERVER.PING", timeout_s=2),
         watcher.request("anything", timeout_s=2),
     )
+
+
+async def test_a_terminal_is_reached_by_its_tenant_alone(
+    connect_client: Connect, connect_worker: Connect
+) -> None:
+    """Its worker hears the one task that it runs; nobody else may hear, and another tenant's words do not come."""
+    worker = await connect_worker("default", "w-tty")
+    mine, other = await connect_client("mine"), await connect_client("other")
+    session, task = uuid4().hex, uuid4().hex
+    heard: list[bytes] = []
+
+    async def answer(message: Message) -> None:
+        heard.append(message.data)
+        await worker.publish(message.reply, b"typed")
+
+    own = subjects.terminal("w-tty", "mine", session, task)
+    await worker.subscribe(own, answer)
+    assert (await ask(mine, own, b"keys")).data == b"typed"
+    strays = (
+        (other, subjects.terminal("w-tty", "other", session, task)),
+        (mine, subjects.terminal("w-tty", "mine", session, uuid4().hex)),
+    )
+    for client, subject in strays:
+        with pytest.raises(Unavailable):
+            await client.request(subject, b"stray", timeout_s=2)
+    await forbidden(
+        other.request(own, b"stray", timeout_s=2),
+        *(
+            mine.subscribe(subject, lambda _: None)
+            for subject in (own, subjects.terminal("*", "mine"), "tty.>")
+        ),
+        worker.subscribe(subjects.terminal("another-worker"), lambda _: None),
+    )
+    assert heard == [b"keys"]

@@ -20,6 +20,16 @@ ENV_VALUE_LENGTH_MAX: Final = 16 * 1024
 """Characters in the value of an environment variable. Above: the task is `rejected` (`invalid`)."""
 FILES_MAX: Final = 64
 """Input files given with a task. Above: the task is `rejected` (`invalid`)."""
+TERMINAL_SIDE_MAX: Final = 1_000
+"""Rows, and again columns, of a terminal. Above: the task is `rejected` (`invalid`), the change of size is refused."""
+TERMINAL_TYPE_LENGTH_MAX: Final = 64
+"""Characters in the name of a terminal's type (`TERM`). Above: the task is `rejected` (`invalid`)."""
+TERMINAL_INPUT_BYTES_MAX: Final = 64 * 1024
+"""Bytes typed into a terminal that its program has not taken yet. Above: the answer says so, and the client holds them."""
+TERMINAL_WRITERS_MAX: Final = 16
+"""Clients that type into one terminal. Above: the one that was silent for longest is forgotten and told so."""
+TERMINAL_OUTPUT_BYTES_PER_S_MAX: Final = 256 * 1024
+"""Bytes a second that a terminal shows once it has shown as much as any task may. Above: its program waits."""
 PATH_LENGTH_MAX: Final = 1024
 """Characters of a path in the workspace. Above: the task is `rejected` (`invalid`)."""
 TIMEOUT_S_MAX: Final = 24 * 3600

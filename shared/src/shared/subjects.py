@@ -87,9 +87,6 @@ def ask(tenant: str, what: str) -> str:
     return f"ask.{tenant}.{what}"
 
 
-# --- state: the truth --------------------------------------------------------------------------------------------
-
-
 def state_stream(shard: int) -> str:
     """Name of a state stream."""
     return str(shard)
@@ -122,9 +119,6 @@ RECORDS_LIVE = "rec.>"
 def record_live(pool: str) -> str:
     """Records of one pool, live."""
     return f"rec.{pool}.>"
-
-
-# --- inbox and queue ---------------------------------------------------------------------------------------------
 
 
 def inbox_stream(shard: int) -> str:
@@ -275,6 +269,11 @@ def renew(pool: str = "*", worker: str = "*") -> str:
 def control(worker: str) -> str:
     """Requests to a bound worker."""
     return f"ctl.{worker}"
+
+
+def terminal(worker: str, tenant: str = "*", session: str = "*", task_id: str = "*") -> str:
+    """Requests to the worker that runs a task in a terminal (it is named in `started`): what is typed, another size."""
+    return f"tty.{worker}.{tenant}.{session}.{task_id}"
 
 
 SHARDS_DOWN = "shards"

@@ -69,6 +69,18 @@ class Open(_Task, frozen=True, kw_only=True, omit_defaults=True, tag="open"):
     """Create the session (with its files) and do nothing else."""
 
 
+class Tty(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A terminal for a command: its controlling one, and its stdin, stdout and stderr."""
+
+    rows: Annotated[int, Meta(ge=1, le=limits.TERMINAL_SIDE_MAX)] = 24
+    cols: Annotated[int, Meta(ge=1, le=limits.TERMINAL_SIDE_MAX)] = 80
+    term: Annotated[
+        str,
+        Meta(max_length=limits.TERMINAL_TYPE_LENGTH_MAX, pattern="^[A-Za-z0-9][A-Za-z0-9+._-]*$"),
+    ] = "xterm-256color"
+    """Type of the client's terminal: `TERM`, unless `env` has it."""
+
+
 class Command(_Task, frozen=True, kw_only=True, omit_defaults=True, tag="command"):
     """Run a program. Exactly one of `argv` and `shell`."""
 
@@ -79,6 +91,9 @@ class Command(_Task, frozen=True, kw_only=True, omit_defaults=True, tag="command
     """A line for `/bin/sh -c`."""
     cwd: Path = "."
     """Directory in the workspace."""
+    tty: Tty | None = None
+    """Run it in a terminal, which clients type into. All that it writes is `stdout`. Keys can't be typed again by
+    themselves: when its worker dies such a task ends as `interrupted` (`on_interrupt` is `fail`)."""
 
 
 class Python(_Task, frozen=True, kw_only=True, omit_defaults=True, tag="python"):
@@ -179,6 +194,8 @@ def check_task(task: Task) -> Task:
     match task:
         case Command() if (task.argv is None) == (task.shell is None):
             raise InvalidMessage("command: exactly one of argv and shell expected")
+        case Command(tty=Tty(), on_interrupt=rule) if rule not in (None, "fail"):
+            raise InvalidMessage("on_interrupt: fail expected, since there is a tty")
         case WriteFile() if not task.files:
             raise InvalidMessage("write: at least one entry in files expected")
     return task

@@ -1,8 +1,8 @@
 """The program inside the sandbox: runs what the sidecar asks for, and trusts nobody's file descriptors but its own.
 
 Reading order: `protocol` (the words on the wire) < `channel` (frames over one descriptor) < `output`, `birthplace` (a task's
-pipes, its processes) < `command`, `interpreter` + `notebook`, `files` (what a task can be) < `task`, `operation` (one at a
-time) < `loop` (the one loop that joins them).
+pipes, its processes) < `command`, `terminal` + `seat`, `interpreter` + `notebook`, `files` (what a task can be) < `task`,
+`operation` (one at a time) < `loop` (the one loop that joins them).
 Standard library only: every idle sandbox pays for each import.
 """
 

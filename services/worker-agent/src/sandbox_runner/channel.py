@@ -5,6 +5,7 @@ Written with plain read and write: a seccomp filter may forbid sendmsg, and a de
 
 import json
 import os
+import socket
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from sandbox_runner import protocol
 from sandbox_runner.poller import Poller
 
 _READ_BYTES = 256 << 10
+_DESCRIPTORS_MAX = 2
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -44,6 +46,7 @@ class Channel:
         self._on_frame = on_frame
         self._on_closed = on_closed
         self._queue: deque[memoryview] = deque()
+        self._take: Callable[[list[int]], None] | None = None
         self.open = True
         poller.watch(fd, self.read_now, self._flush)
 
@@ -60,6 +63,14 @@ class Channel:
         """Queues one control frame."""
         self.send(kind, _to_json(value).encode())
 
+    def expect_descriptors(self, take: Callable[[list[int]], None] | None) -> None:
+        """Lets descriptors come with what arrives from now on; before that, the kernel drops them.
+
+        Args:
+            take: Called with those that came; they are its own then. None: no longer.
+        """
+        self._take = take
+
     def close(self) -> None:
         """Closes the descriptor; says nothing to anybody."""
         if self.open:
@@ -74,7 +85,7 @@ class Channel:
         if not self.open:  # its number may be another file's by now
             return
         try:
-            data = os.read(self.fd, _READ_BYTES)
+            data = os.read(self.fd, _READ_BYTES) if self._take is None else self._receive()
         except BlockingIOError:
             return
         except OSError as error:
@@ -89,6 +100,18 @@ class Channel:
                     self._on_frame(kind, payload)
         except protocol.FrameError as error:
             self._lost(str(error))
+
+    def _receive(self) -> bytes:
+        end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, self.fd)
+        try:
+            data, fds, _, _ = socket.recv_fds(
+                end, _READ_BYTES, _DESCRIPTORS_MAX, socket.MSG_CMSG_CLOEXEC
+            )
+        finally:
+            end.detach()
+        if fds and self._take is not None:
+            self._take(fds)
+        return data
 
     def _lost(self, why: str) -> None:
         if self.open:

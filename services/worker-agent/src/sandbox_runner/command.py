@@ -2,13 +2,14 @@
 
 import errno
 import os
+from collections.abc import Callable
 from typing import NamedTuple
 
 from sandbox_runner.birthplace import Birthplace
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _INHERITED = ("PATH", "TMPDIR", "TZ", "LANG", "LC_ALL", "USER", "LOGNAME", "SHELL")
-_DEFAULTED = [number for number in range(1, 65) if number not in (9, 19, 32, 33)]
+DEFAULTED = [number for number in range(1, 65) if number not in (9, 19, 32, 33)]
 """All signals but SIGKILL, SIGSTOP and libc's own: what Python ignores, an exec would hand down."""
 
 
@@ -50,33 +51,11 @@ def default_env(workspace: str) -> dict[str, str]:
     }
 
 
-def start(program: Program, birthplace: Birthplace) -> int:
-    """Starts the program; returns once it runs.
-
-    Args:
-        program: What to start.
-        birthplace: Where.
-
-    Returns:
-        Its process id, which is its process group and session as well.
-
-    Raises:
-        StartError: No such program, no right to run it, no room for a process.
-    """
-    os.fchdir(program.cwd_fd)
-    try:
-        path = _find(program.argv[0], program.env.get("PATH", DEFAULT_PATH))
-        try:
-            return birthplace.bear(lambda: _spawn(path, program))
-        except OSError as error:
-            raise _start_error(path, error) from error
-        except ValueError as error:  # an argument or a variable holds a NUL or "="
-            raise StartError("exec_invalid", f"{program.argv[0]!r}: {error}") from error
-    finally:
-        os.chdir("/")
+Spawn = Callable[[str, Program], int]
+"""Starts the file at a path as a program, returns its process id, raises OSError or ValueError."""
 
 
-def _spawn(path: str, program: Program) -> int:
+def spawn(path: str, program: Program) -> int:
     """By posix_spawn: it shares the runner's memory until the exec, where a fork would first copy its page tables."""
     return os.posix_spawn(
         path,
@@ -89,8 +68,35 @@ def _spawn(path: str, program: Program) -> int:
         ],
         setsid=True,
         setsigmask=(),
-        setsigdef=_DEFAULTED,
+        setsigdef=DEFAULTED,
     )
+
+
+def start(program: Program, birthplace: Birthplace, by: Spawn = spawn) -> int:
+    """Starts the program; returns once it runs.
+
+    Args:
+        program: What to start.
+        birthplace: Where.
+        by: How.
+
+    Returns:
+        Its process id, which is its process group and session as well.
+
+    Raises:
+        StartError: No such program, no right to run it, no room for a process.
+    """
+    os.fchdir(program.cwd_fd)
+    try:
+        path = _find(program.argv[0], program.env.get("PATH", DEFAULT_PATH))
+        try:
+            return birthplace.bear(lambda: by(path, program))
+        except OSError as error:
+            raise _start_error(path, error) from error
+        except ValueError as error:  # an argument or a variable holds a NUL or "="
+            raise StartError("exec_invalid", f"{program.argv[0]!r}: {error}") from error
+    finally:
+        os.chdir("/")
 
 
 def _find(name: str, search_path: str) -> str:

@@ -97,6 +97,10 @@ class Runner:
             case protocol.PREPARE:
                 if not self._frozen:
                     self._tasks.prepare_python()
+            case protocol.INPUT:
+                self._tasks.type(payload)
+            case protocol.TERMINAL:
+                self._tasks.terminal_came()
             case protocol.BYE:
                 self._end("BYE")
             case _:
@@ -116,6 +120,8 @@ class Runner:
                 self._tasks.run(request, payload)
             case protocol.SIGNAL:
                 self._tasks.signal(request["task"], signal.Signals(request["signal"]))
+            case protocol.RESIZE:
+                self._tasks.resize(request["task"], request["rows"], request["cols"])
             case protocol.END:
                 self._operation.end(request)
             case protocol.FREEZE | protocol.THAW:

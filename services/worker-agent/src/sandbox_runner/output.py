@@ -62,9 +62,11 @@ class Pump:
         self._credit_bytes = protocol.WINDOW_BYTES
         self._settle_at_s: float | None = None
 
-    def attach(self, stdout: int, stderr: int) -> None:
-        """Takes over the read ends of the task's pipes."""
-        for fd, kind in ((stdout, protocol.STDOUT), (stderr, protocol.STDERR)):
+    def attach(self, stdout: int, stderr: int | None = None) -> None:
+        """Takes over the read ends of the task's pipes, or the one end of its terminal."""
+        kinds = ((stdout, protocol.STDOUT), (stderr, protocol.STDERR))
+        for fd, kind in kinds[: 1 if stderr is None else 2]:
+            assert fd is not None
             os.set_blocking(fd, False)
             self._kinds[fd] = kind
             self._poller.watch(fd, lambda fd=fd: self._readable(fd))  # type: ignore[misc]  # a default binds fd now
@@ -105,11 +107,18 @@ class Pump:
         """Whether all output was sent: both pipes closed, or only background processes hold them."""
         return not self._kinds or self.wait_s() == 0.0
 
-    def detach(self) -> None:
-        """Lets go of pipes that are still open."""
+    def detach(self, *, hang_up: bool = False) -> None:
+        """Lets go of what is still open.
+
+        Args:
+            hang_up: Close it: whoever still holds a terminal is told that it is gone.
+        """
         for fd in self._kinds:
             self._poller.forget(fd)
-            self._drains.add(fd)
+            if hang_up:
+                os.close(fd)
+            else:
+                self._drains.add(fd)
         self._kinds.clear()
 
     def _readable(self, fd: int) -> None:
@@ -122,6 +131,8 @@ class Pump:
             data = os.read(fd, min(protocol.CHUNK_BYTES, room_bytes))
         except BlockingIOError:
             return
+        except OSError:  # EIO: nobody holds the other end of a terminal any more
+            data = b""
         if not data:
             self._poller.forget(fd)
             os.close(fd)

@@ -8,7 +8,7 @@ frames behind its data, and neither end ever holds more than a window.
 
 To the runner (JSON fields; `?` = may be left out):
 
-    RUN      task, kind "command" | "python", argv | shell | code, env?, cwd?
+    RUN      task, kind "command" | "python", argv | shell | code, env?, cwd?, tty? {rows, cols}
     SIGNAL   task, signal             to the task's process group
     WRITE    op, path, mode?          then DATA frames and END
     READ     op, path, offset?, limit?
@@ -18,6 +18,9 @@ To the runner (JSON fields; `?` = may be left out):
     FREEZE   op                       stops every user process; answered by DONE
     THAW     op                       lets them go on; answered by DONE
     PREPARE  (empty)                  a `python` task is about to come: fork the interpreter meanwhile
+    INPUT    raw bytes that were typed into the terminal of the task that runs; without one they mean nothing
+    RESIZE   task, rows, cols         its terminal has another size now
+    TERMINAL (empty)                  carries the two descriptors that NEED_TERMINAL asked for; none: there is no terminal
     BYE      (empty)                  kill everything and exit
 
 To the sidecar:
@@ -29,7 +32,10 @@ To the sidecar:
     DATA                              raw bytes of a READ; JSON arrays of entries of a LIST
     DONE     op, and what the operation has to say
     FAILED   op, code, message
+    INPUT_USED  a sum of bytes of INPUT that the terminal has taken, 4 bytes
+    NEED_TERMINAL  (empty)            the task wants a terminal and the sandbox may not open one: the sidecar opens it
 
+Of INPUT no more than `INPUT_WINDOW_BYTES` are ever out that INPUT_USED has not named; it begins anew with each task.
 One task and one file operation at a time. EXIT without `error` always comes after STARTED.
 """
 
@@ -52,6 +58,9 @@ BYE = 11
 ACK_OUTPUT = 12
 ACK_DATA = 13
 PREPARE = 14
+INPUT = 15
+RESIZE = 16
+TERMINAL = 17
 
 HELLO = 32
 STARTED = 33
@@ -60,6 +69,8 @@ STDERR = 35
 EXIT = 36
 DONE = 37
 FAILED = 38
+INPUT_USED = 39
+NEED_TERMINAL = 40
 
 TO_RUNNER = frozenset(
     (
@@ -77,12 +88,18 @@ TO_RUNNER = frozenset(
         ACK_OUTPUT,
         ACK_DATA,
         PREPARE,
+        INPUT,
+        RESIZE,
+        TERMINAL,
     )
 )
-TO_SIDECAR = frozenset((HELLO, STARTED, STDOUT, STDERR, EXIT, DATA, DONE, FAILED))
+TO_SIDECAR = frozenset(
+    (HELLO, STARTED, STDOUT, STDERR, EXIT, DATA, DONE, FAILED, INPUT_USED, NEED_TERMINAL)
+)
 
 PAYLOAD_BYTES_MAX = 1 << 20
 WINDOW_BYTES = 1 << 20
+INPUT_WINDOW_BYTES = 64 << 10
 CHUNK_BYTES = 64 << 10
 FRAME_COST_BYTES = 256
 """What a frame costs of the window beside its payload, so that a flood of tiny frames is bounded as well."""
@@ -116,9 +133,14 @@ def encode(kind: int, payload: bytes = b"") -> bytes:
     return _HEADER.pack(len(payload), kind) + payload
 
 
+def pack_count(count: int) -> bytes:
+    """Builds the payload of an acknowledgement of `count` bytes."""
+    return _COUNT.pack(count)
+
+
 def encode_count(kind: int, count: int) -> bytes:
     """Builds an acknowledgement of `count` bytes."""
-    return encode(kind, _COUNT.pack(count))
+    return encode(kind, pack_count(count))
 
 
 def decode_count(payload: bytes) -> int:

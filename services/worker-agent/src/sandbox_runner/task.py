@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -10,36 +11,15 @@ from sandbox_runner import processes, protocol
 from sandbox_runner.birthplace import Birthplace
 from sandbox_runner.channel import Channel
 from sandbox_runner.command import Program, StartError, default_env, start
+from sandbox_runner.ending import Exit, signal_name
 from sandbox_runner.interpreter import Hooks, Interpreter
 from sandbox_runner.output import Drains, Pump
 from sandbox_runner.paths import FileError, Workspace
 from sandbox_runner.poller import Poller
+from sandbox_runner.seat import Seat
+from sandbox_runner.terminal import spawn as spawn_in_terminal
 
 _SHELL = "/bin/sh"
-
-
-class Exit:
-    """What EXIT will say; complete once `known`."""
-
-    def __init__(self, task: str) -> None:
-        """Nothing is known yet."""
-        self.task = task
-        self.known = False
-        self.started = False
-        self.exit_code: int | None = None
-        self.signal: int | None = None
-        self.error: dict[str, str] | None = None
-        self.interpreter: dict[str, Any] | None = None
-
-    def fields(self) -> dict[str, Any]:
-        """The frame's fields."""
-        return {
-            "task": self.task,
-            "exit_code": self.exit_code,
-            "signal": self.signal,
-            "error": self.error,
-            "interpreter": self.interpreter,
-        }
 
 
 class Tasks:
@@ -66,6 +46,7 @@ class Tasks:
         self._interpreter = Interpreter(poller, workspace.path, hooks, birthplace)
         self._exit: Exit | None = None
         self._pump = Pump(poller, channel, self._drains)
+        self._seat = Seat(poller, channel)
         self._group: int | None = None
         self._asked_ns = 0
         self._spare_order: bytes | None = None
@@ -87,11 +68,16 @@ class Tasks:
         self._pump = Pump(self._poller, self._channel, self._drains)
         self._asked_ns = time.time_ns()
         self._early_signal = 0
+        if request["kind"] == "python":
+            self._try(lambda: self._run_python(request, payload))
+        elif request.get("tty") is None:
+            self._try(lambda: self._run_command(request))
+        else:
+            self._seat.open(lambda: self._try(lambda: self._run_in_terminal(request)))
+
+    def _try(self, begin: Callable[[], None]) -> None:
         try:
-            if request["kind"] == "python":
-                self._run_python(request, payload)
-            else:
-                self._run_command(request)
+            begin()
         except StartError as error:
             self._failed(error.code, error.message)
         except FileError as error:
@@ -106,13 +92,40 @@ class Tasks:
 
     def signal(self, task: str, number: int) -> None:
         """Sends a signal to the task's process group; to a task that is over, nothing."""
-        if self._exit is None or self._exit.known or self._exit.task != task or self._group is None:
+        if self._exit is None or self._exit.known or self._exit.task != task:
+            return
+        if self._seat.waiting:
+            self._seat.give_up()
+            self._failed("exec_no_terminal", "ended before it had its terminal")
+        if self._group is None:
             return
         self._spare_order = None  # whoever wants it to end does not want it begun anew
         if self._exit.started or number == signal.SIGKILL:
             self._deliver(self._group, number)
         else:
             self._early_signal = number  # an interpreter that has not come to the user's code yet
+
+    def type(self, data: bytes) -> None:
+        """Takes what was typed; what comes after a task's end, or for one without a terminal, means nothing.
+
+        Raises:
+            protocol.FrameError: More than was asked for.
+        """
+        if self._seat.terminal is not None:
+            self._seat.terminal.type(data)
+
+    def resize(self, task: str, rows: int, cols: int) -> None:
+        """Gives the task's terminal another size.
+
+        Raises:
+            ValueError: That is no size.
+        """
+        if self._seat.terminal is not None and self._exit is not None and self._exit.task == task:
+            self._seat.terminal.resize(rows, cols)
+
+    def terminal_came(self) -> None:
+        """The sidecar has answered NEED_TERMINAL."""
+        self._try(self._seat.came)
 
     def acknowledge(self, count: int) -> None:
         """Takes note that the sidecar has used `count` bytes of output.
@@ -140,14 +153,12 @@ class Tasks:
         if self._exit is not None and self._exit.known and self._pump.complete():
             done, self._exit = self._exit, None
             self._group = None
-            self._pump.detach()
+            self._pump.detach(hang_up=self._seat.terminal is not None)
+            self._seat.terminal = None
             self._channel.send_json(protocol.EXIT, done.fields())
 
     def _run_command(self, request: dict[str, Any]) -> None:
-        shell = request.get("shell")
-        argv = [_SHELL, "-c", shell] if shell is not None else list(request["argv"])
-        env = {**default_env(self._workspace.path), **(request.get("env") or {})}
-        cwd = self._workspace.open_directory(request.get("cwd") or ".")
+        argv, env, cwd = self._asked(request)
         fds = [cwd]
         try:
             fds += os.pipe()
@@ -161,6 +172,28 @@ class Tasks:
                 os.close(fd)
         self._started(time.time_ns())
         self._pump.attach(out_read, err_read)
+
+    def _run_in_terminal(self, request: dict[str, Any]) -> None:
+        terminal, size = self._seat.terminal, request["tty"]
+        if terminal is None:
+            raise StartError("exec_no_terminal", "no terminal could be opened")
+        argv, env, cwd = self._asked(request)
+        theirs = terminal.theirs
+        try:
+            terminal.resize(size["rows"], size["cols"])
+            program = Program(argv, env, cwd, theirs, theirs, theirs)
+            self._group = start(program, self._birthplace, by=spawn_in_terminal)
+        finally:
+            os.close(cwd)
+        self._started(time.time_ns())
+        self._pump.attach(terminal.ours)
+
+    def _asked(self, request: dict[str, Any]) -> tuple[list[str], dict[str, str], int]:
+        """Returns arguments, environment and the open directory of a command."""
+        shell = request.get("shell")
+        argv = [_SHELL, "-c", shell] if shell is not None else list(request["argv"])
+        env = {**default_env(self._workspace.path), **(request.get("env") or {})}
+        return argv, env, self._workspace.open_directory(request.get("cwd") or ".")
 
     def _run_python(self, request: dict[str, Any], payload: bytes) -> None:
         cwd = request.get("cwd")
@@ -190,9 +223,14 @@ class Tasks:
     def _process_ended(self) -> None:
         assert self._exit is not None
         self._exit.known = True
+        if self._seat.terminal is not None:
+            self._seat.terminal.leader_ended(begun=self._exit.started)
         self._pump.settle()
 
     def _deliver(self, group: int, number: int) -> None:
+        if self._seat.terminal is not None:
+            self._seat.terminal.signal(group, number)
+            return
         with suppress(ProcessLookupError, PermissionError):
             try:
                 os.killpg(group, number)
@@ -219,7 +257,7 @@ class Tasks:
         how = (
             f"exited with code {exit_code}"
             if number is None
-            else f"was killed by {_signal_name(number)}"
+            else f"was killed by {signal_name(number)}"
         )
         when = f"in task {running.task}" if running is not None else "between tasks"
         for fd in self._interpreter.died(f"{how} {when}") or ():
@@ -238,10 +276,3 @@ class Tasks:
         else:
             running.exit_code, running.signal = exit_code, number
             self._process_ended()
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return f"signal {number} ({signal.Signals(number).name})"
-    except ValueError:
-        return f"signal {number}"

@@ -21,6 +21,7 @@ from worker_agent.adapters.credential import Renewals
 from worker_agent.adapters.objects import TenantObjects
 from worker_agent.adapters.queue import PoolLanes
 from worker_agent.adapters.store import SessionStore
+from worker_agent.adapters.terminals import BusTerminals
 from worker_agent.adapters.voice import CoreVoice
 from worker_agent.loops.beat import Beater, Fence
 from worker_agent.loops.claim import Claimer
@@ -71,6 +72,7 @@ class Worker:
                 sandbox=at("run_task", sandbox),
                 voice=at("run_task", CoreVoice(bus, pod.spec.pod)),
                 committer=committer,
+                terminals=BusTerminals(bus, pod.spec.pod),
                 objects=lambda tenant: TenantObjects(bus, tenant, stall_s=settings.give_up_s),
             ),
             pod.place,

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 import msgspec
 
 from shared.files import ObjectRef, Transfer
 from shared.letters import DeadLetter
-from shared.messages import TaskResult, WorkerBeat
+from shared.messages import TaskResult, TerminalAnswer, WorkerBeat
 from shared.record import Hold, Record
 from worker_agent.core.claims import Headers
 from worker_agent.core.lanes import Lane
 from worker_agent.core.output import Piece, StreamName
 from worker_agent.core.results import RunEnd, StopCause
+from worker_agent.core.terminal import Keys
 from worker_agent.core.work import Taken
 
 
@@ -171,6 +173,16 @@ class Voice(Protocol):
         ...
 
 
+class Terminals(Protocol):
+    """Where those who type into a task's terminal are heard."""
+
+    def heard(
+        self, record: Record, task: str, take: Callable[[Keys], TerminalAnswer]
+    ) -> AbstractAsyncContextManager[None]:
+        """While inside, have `take` answer what is said to the terminal of one task, and nobody else's."""
+        ...
+
+
 class ObjectSink(Protocol):
     """A new object. Each call may raise a ServiceError; what was not closed is nothing."""
 
@@ -217,6 +229,23 @@ class Sandbox(Protocol):
 
     async def stop(self, cause: StopCause, limit: str = "") -> None:
         """End the user code that runs now, if any: first politely, then by force."""
+        ...
+
+    @property
+    def room_bytes(self) -> int:
+        """Bytes that the running task's terminal takes now; 0 where it has none."""
+        ...
+
+    def type(self, data: bytes) -> None:
+        """Type into the running task's terminal; the caller keeps to `room_bytes`."""
+        ...
+
+    def resize(self, rows: int, cols: int) -> None:
+        """Give it another size, in characters."""
+        ...
+
+    def hang_up(self) -> None:
+        """Tell its programs that whoever sat there has left."""
         ...
 
     async def wait_lost(self) -> None:

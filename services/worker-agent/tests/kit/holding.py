@@ -140,7 +140,12 @@ def holder(
     voice = voice or FakeVoice()
     committer = Committer(truth, give_up_s=give_up_s)
     ports = Ports(
-        truth=truth, sandbox=sandbox, voice=voice, committer=committer, objects=lambda _tenant: None
+        truth=truth,
+        sandbox=sandbox,
+        voice=voice,
+        committer=committer,
+        terminals=None,  # type: ignore[arg-type]  # no task here has one
+        objects=lambda _tenant: None,
     )
     runner = TaskRunner(ports, PLACE, on_interrupt="rerun", on_change=lambda: None)
 

@@ -208,6 +208,12 @@ NOT_PLACED: dict[str, str] = {
     "worker.adapters.abandon": "large outputs: what is not abandoned stays until its time",
     "worker.renew.renew": "asked again, for a fifth of the credential's life",
     "worker.run_task.server_ahead_ms": "without an answer its own clock holds",
+    "worker.run_in_terminal.heard": "asked again while the task runs; clients whom nobody hears ask again as well",
+    "worker.run_in_terminal.run": "the place is that of who calls it: run_task.run",
+    **{
+        f"worker.run_in_terminal.{method}": "a word to the runner, no answer is waited for; input that gets none comes again"
+        for method in ("type", "resize", "hang_up")
+    },
     "worker.bury.bury": "the place is that of who calls it: see run_task.bury; hold_session does it alike for names that are none",
     "worker.claim.result_exists": "after a conflict at an end that nobody else wrote: the message is given back",
     **{

@@ -43,6 +43,7 @@ CLIENT_REQUESTS = (
     "chunk.*.*.*.*",
     "cancel.*.*.*",
     "ask.*.*",
+    "tty.*.*.*.*",
 )
 """What clients may ask; answers find their way back through the servers."""
 CLIENT_EVENTS = ("done.>", "out.>", "shards")

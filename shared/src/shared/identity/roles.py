@@ -94,6 +94,7 @@ def publisher(tenant: str, pools: tuple[str, ...] = ("*",)) -> Permissions:
             f"chunk.*.{tenant}.*.*",
             f"cancel.{tenant}.*.*",
             f"ask.{tenant}.*",
+            f"tty.*.{tenant}.*.*",
         ),
         (_inbox(f"c-{tenant}"), f"done.{tenant}.>", f"out.{tenant}.>", subjects.SHARDS_DOWN),
     )
@@ -122,7 +123,14 @@ def worker(pool: str, name: str) -> Permissions:
             subjects.bells(pool),
             subjects.dead_letter("*", pool),
         ),
-        (_inbox(name), subjects.bells(pool), "wake.>", subjects.control(name), subjects.FULL),
+        (
+            _inbox(name),
+            subjects.bells(pool),
+            "wake.>",
+            subjects.control(name),
+            subjects.terminal(name),
+            subjects.FULL,
+        ),
         answers=True,
     )
 

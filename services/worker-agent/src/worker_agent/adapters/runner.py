@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import Awaitable, Callable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -28,7 +27,8 @@ from worker_agent.adapters.runner_messages import (
     RunnerLimits,
     RunnerLost,
 )
-from worker_agent.adapters.runner_wire import Flow, Running, Wire
+from worker_agent.adapters.runner_terminal import RunnerTerminal
+from worker_agent.adapters.runner_wire import Flow, Running, Watch, Wire
 
 __all__ = [
     "Exit",
@@ -50,20 +50,13 @@ _STREAMS: dict[int, Literal["stdout", "stderr"]] = {
 }
 
 
-class Watch(NamedTuple):
-    """Who hears of a task while it runs."""
-
-    started: Callable[[int], Awaitable[None]]
-    """Wall clock in ns, by the sandbox's machine, at which the first instruction of user code ran."""
-    output: Callable[[Literal["stdout", "stderr"], bytes], Awaitable[None]]
-    """A piece of output, up to 64 KiB."""
-
-
 class RunnerChannel:
     """A connection to one runner. After a RunnerLost it is of no use: the pod must end."""
 
     files: RunnerFiles
     """File operations: `write`, `read`, `list`, `remove`."""
+    terminal: RunnerTerminal
+    """Of the task that runs, where it has one: `type`, `resize`."""
     hello: Hello
     """What the runner said of itself."""
 
@@ -77,6 +70,7 @@ class RunnerChannel:
         self._thawed = asyncio.Event()
         self._thawed.set()
         self.files = RunnerFiles(self._wire, limits)
+        self.terminal = RunnerTerminal(self._wire)
 
     @classmethod
     async def open(cls, channel_fd: int, limits: RunnerLimits | None = None) -> RunnerChannel:
@@ -141,6 +135,9 @@ class RunnerChannel:
         running = Running(run.task, flow)
         self._wire.send(frame)
         self._running = running
+        if run.tty is not None:
+            running.in_terminal = True
+            self.terminal.begin(run.task)
         running.arm(self._limits.start_s, lambda: self._not_begun(running))
         try:
             return await self._follow(running, watch)
@@ -160,6 +157,7 @@ class RunnerChannel:
     def stop(self, grace_s: float) -> None:
         """End the task that runs, if any: SIGINT to its process group now, SIGKILL after `grace_s` (0: at once).
 
+        In a terminal it is SIGHUP, to the foreground's processes as well: a shell takes SIGINT for a line not wanted.
         Returns at once; `run` tells the end. A task that does not end even then ends the channel.
         """
         running = self._running
@@ -167,11 +165,16 @@ class RunnerChannel:
             return
         running.stopping = True
         if grace_s > 0:
-            self.signal(signal.SIGINT)
+            self.signal(signal.SIGHUP if running.in_terminal else signal.SIGINT)
             running.arm(grace_s, lambda: self.stop(0.0))
         else:
             self.signal(signal.SIGKILL)
             running.arm(self._limits.kill_s, lambda: self._outlived(running))
+
+    def hang_up(self) -> None:
+        """Tell the programs in the running task's terminal, if it has one, that whoever sat there has left."""
+        if self._running is not None and self._running.in_terminal:
+            self.signal(signal.SIGHUP)
 
     def signal(self, number: int) -> None:
         """Send a signal to the running task's process group; to nobody when none runs."""
@@ -239,6 +242,7 @@ class RunnerChannel:
             self._hello.exception()  # read: nobody may be waiting for it any more
         if self._running is not None:
             self._running.disarm()
+            self.terminal.end()
             self._running.flow.fail(failure)
         self._thawed.set()  # whoever waits finds out
         self.files.fail(failure)
@@ -251,6 +255,10 @@ class RunnerChannel:
                 raise ProtocolViolation("the first frame was not HELLO")
             elif kind in (protocol.STARTED, protocol.STDOUT, protocol.STDERR, protocol.EXIT):
                 self._on_task_frame(kind, payload)
+            elif kind == protocol.INPUT_USED:
+                self.terminal.on_used(payload)
+            elif kind == protocol.NEED_TERMINAL:
+                self.terminal.on_need()
             else:
                 self.files.on_frame(kind, payload)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
@@ -278,6 +286,7 @@ class RunnerChannel:
             if end.task != running.task or (end.error is None and running.started_ns is None):
                 raise ProtocolViolation("EXIT for another task, or before STARTED")
             running.disarm()
+            self.terminal.end()
             running.exit = end
             self._running = None
             running.flow.finish(kind, b"")

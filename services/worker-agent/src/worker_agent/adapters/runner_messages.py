@@ -49,6 +49,13 @@ class FileFailed(Rejected):
         return ErrorInfo(code=self.reason, message=str(self))
 
 
+class Size(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a terminal, characters."""
+
+    rows: int
+    cols: int
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One task for the runner: `argv` or `shell` with kind `command`, `code` with kind `python`."""
 
@@ -61,6 +68,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Added to the defaults: PATH, HOME and WORKSPACE (the workspace), LANG, PYTHONUNBUFFERED."""
     cwd: str | None = None
     """Directory in the workspace; None: the workspace, in `python` wherever the last task has left the interpreter."""
+    tty: Size | None = None
+    """Of a command: run it in a terminal."""
 
 
 class Hello(msgspec.Struct, frozen=True):

@@ -7,8 +7,10 @@ anything that nobody asked for, ends the pod. So an answer is never stuck behind
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal, NamedTuple
 
 from sandbox_runner import protocol
 from worker_agent.adapters.runner_messages import Exit, ProtocolViolation, RunnerLost
@@ -78,6 +80,29 @@ class Wire(asyncio.Protocol):
         if self.failure is not None or self._transport is None:
             raise self.failure or RunnerLost("not connected")
         self._transport.write(frame)
+
+    @property
+    def is_flushed(self) -> bool:
+        """Whether all that was sent is on its way."""
+        return self._transport is not None and self._transport.get_write_buffer_size() == 0
+
+    def send_with(self, frame: bytes, fds: Sequence[int]) -> None:
+        """Send a frame that carries descriptors, at once; only when `is_flushed`. They stay the caller's.
+
+        Raises:
+            RunnerLost: there is nobody any more.
+        """
+        if self.failure is not None or self._transport is None:
+            raise self.failure or RunnerLost("not connected")
+        with self._transport.get_extra_info("socket").dup() as sock:
+            try:
+                sent = socket.send_fds(sock, [frame], list(fds))
+            except (
+                OSError
+            ) as exc:  # nothing is queued, so that there is room: the other end has closed
+                self.fail(RunnerLost(f"the sandbox takes no descriptors: {exc.strerror}"))
+                return
+        self._transport.write(frame[sent:])
 
     async def drain(self, timeout_s: float) -> None:
         """Wait until the runner has taken most of what was sent.
@@ -213,6 +238,15 @@ class Flow:
             self._unacknowledged_bytes = 0
 
 
+class Watch(NamedTuple):
+    """Who hears of a task while it runs."""
+
+    started: Callable[[int], Awaitable[None]]
+    """Wall clock in ns, by the sandbox's machine, at which the first instruction of user code ran."""
+    output: Callable[[Literal["stdout", "stderr"], bytes], Awaitable[None]]
+    """A piece of output, up to 64 KiB."""
+
+
 class Running:
     """The task that the runner has in hand."""
 
@@ -223,6 +257,7 @@ class Running:
         self.started_ns: int | None = None
         self.exit: Exit | None = None
         self.stopping = False
+        self.in_terminal = False
         self.timer: asyncio.TimerHandle | None = None
 
     def arm(self, delay_s: float, call: Callable[[], None]) -> None:

@@ -23,6 +23,7 @@ from worker_agent.adapters.runner import (
     RunnerLost,
     Watch,
 )
+from worker_agent.adapters.runner_messages import Size
 from worker_agent.adapters.transfers import Stopped, Transfers
 from worker_agent.core.listing import fit
 from worker_agent.core.results import RunEnd, StopCause
@@ -44,6 +45,7 @@ class RunnerSandbox:
         self._pod = pod
         self._transfers = Transfers(channel.files)
         self._stopped = _NOT_STOPPED
+        self._frozen = False
         self._doing: asyncio.Task[RunEnd] | None = None
         self._opened: Interpreter | None = None
         """The interpreter that an `open` has used and no code of the user's."""
@@ -109,8 +111,26 @@ class RunnerSandbox:
         else:
             self._channel.stop(GRACE_S)
 
+    @property
+    def room_bytes(self) -> int:
+        """Bytes that the running task's terminal takes now; 0 where it has none, or is frozen."""
+        return 0 if self._frozen or self._doing is None else self._channel.terminal.room_bytes
+
+    def type(self, data: bytes) -> None:
+        """Type into the terminal of the task that runs."""
+        self._channel.terminal.type(data)
+
+    def resize(self, rows: int, cols: int) -> None:
+        """Give it another size."""
+        self._channel.terminal.resize(rows, cols)
+
+    def hang_up(self) -> None:
+        """Say that nobody sits before it any more: SIGHUP."""
+        self._channel.hang_up()
+
     async def freeze(self) -> None:
         """Stop user code without ending it, and what moves between object store and workspace."""
+        self._frozen = True
         self._transfers.freeze()
         with suppress(RunnerLost):
             await self._channel.freeze()
@@ -120,6 +140,7 @@ class RunnerSandbox:
         with suppress(RunnerLost):
             await self._channel.thaw()
         self._transfers.thaw()
+        self._frozen = False
 
     async def close(self) -> None:
         """End the sandbox."""
@@ -260,8 +281,9 @@ def _run(order: RunOrder) -> Run:
         kind="command",
         argv=asked.argv,
         shell=asked.shell,
-        env=order.env,
+        env=order.env if asked.tty is None else {"TERM": asked.tty.term, **order.env},
         cwd=None if asked.cwd == "." else asked.cwd,
+        tty=None if asked.tty is None else Size(rows=asked.tty.rows, cols=asked.tty.cols),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import time
 from collections.abc import Callable
 from typing import Literal
@@ -38,7 +39,8 @@ from worker_agent.core.results import (
 from worker_agent.core.work import Work, read_task
 from worker_agent.loops.bury import bury
 from worker_agent.loops.commit import Committer
-from worker_agent.ports import Held, Objects, RunOrder, Sandbox, Truth, Voice
+from worker_agent.loops.run_in_terminal import is_in_terminal, run_in_terminal
+from worker_agent.ports import Held, Objects, RunOrder, Sandbox, Terminals, Truth, Voice
 
 log = logs.get(__name__)
 
@@ -63,6 +65,7 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: Sandbox
     voice: Voice
     committer: Committer
+    terminals: Terminals
     objects: Callable[[str], Objects]
     """Tenant -> its objects."""
 
@@ -212,10 +215,13 @@ class TaskRunner:
                 "deadline",
                 ErrorInfo(code="deadline", message="deadline_s passed before the task was run"),
             )
-        return after_interruption(record, work.task, task.on_interrupt or self._on_interrupt)
+        rule = "fail" if is_in_terminal(task) else task.on_interrupt or self._on_interrupt
+        return after_interruption(record, work.task, rule)
 
     async def _run(self, attempt: Attempt, task: Task, work: Work) -> TaskResult:
-        record, book, started = attempt.record, OutputBook(), [0.0]
+        record, started = attempt.record, [0.0]
+        # A terminal is watched for as long as it lives: its flood is slowed down, never cut.
+        book = OutputBook(publish_bytes_max=sys.maxsize) if is_in_terminal(task) else OutputBook()
         voice = self._ports.voice
         await self._tell_recovery(record, work.task)
 
@@ -256,7 +262,12 @@ class TaskRunner:
             objects=self._ports.objects(record.tenant),
             on_progress=on_progress,
         )
-        end: RunEnd = await self._ports.sandbox.run(order)
+        ports = self._ports
+        end: RunEnd = (
+            await run_in_terminal(ports.sandbox, ports.terminals, record, order)
+            if is_in_terminal(task)
+            else await ports.sandbox.run(order)
+        )
         if end.lost and end.stopped is None and not end.oom:
             # A dying node takes the sandbox and the sidecar with it, in any order (measured: the sandbox first in one
             # of six). A result written in between would say `failed` of a task that another worker is to run again.

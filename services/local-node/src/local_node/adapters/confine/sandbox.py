@@ -22,7 +22,10 @@ _HOST_READ = (
     "/etc/alternatives", "/etc/localtime", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/mime.types",
     "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/terminfo", "/etc/os-release",
 )  # fmt: skip
-_HOST_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_HOST_DEVICES = (
+    "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom",
+    "/dev/tty",  # leads to the terminal that a process has already, and that is none of the host's
+)  # fmt: skip
 
 
 class Plan:
