@@ -74,11 +74,13 @@ def _lacks_cgroups() -> bool:
 CONDITIONS: dict[str, Callable[[], bool]] = {
     "no-cgroups": _lacks_cgroups,
     "no-docker": _lacks_docker,
+    "no-fish": lambda: shutil.which("fish") is None,
     "no-git": lambda: shutil.which("git") is None,
     "no-kubernetes": lambda: not os.environ.get("KUBECONFIG"),
     "no-landlock": lambda: sys.platform != "linux" or _lacks_landlock(),
     "no-openssl": lambda: shutil.which("openssl") is None,
     "no-namespaces": lambda: sys.platform != "linux" or _lacks_namespaces(),
+    "no-zsh": lambda: shutil.which("zsh") is None,
     "not-linux": lambda: sys.platform != "linux",
     "not-root": lambda: os.geteuid() != 0,
     "root": lambda: os.geteuid() == 0,

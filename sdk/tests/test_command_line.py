@@ -10,32 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from agent_sandbox.cli.output import ago, page_json, print_table
+from agent_sandbox.cli.output import ago, page_json, plain, print_facts, print_table
 from agent_sandbox.cli.root import root
 
 PROGRAM = Path(sys.executable).parent / "agent-sandbox"
-COMMANDS = (
-    ("up",),
-    ("down",),
-    ("status",),
-    ("doctor",),
-    ("run",),
-    *(("session", verb) for verb in ("create", "exec", "python", "list", "show", "close")),
-    *(("session", verb) for verb in ("write", "read", "ls", "rm")),
-    *(("session", verb) for verb in ("put", "get")),
-    *(("task", verb) for verb in ("list", "show", "cancel")),
-    *(("deadletter", verb) for verb in ("list", "show", "replay", "drop")),
-)
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_every_command_explains_itself_and_speaks_json(command: tuple[str, ...]) -> None:
-    """`--help` says what it does, where the state is and that there is `--json`."""
-    done = CliRunner().invoke(root, [*command, "--help"])
-
-    assert done.exit_code == 0
-    assert "--json" in done.output
-    assert "--state" in done.output
 
 
 def test_the_exit_codes_are_documented() -> None:
@@ -120,6 +98,42 @@ def test_ids_in_a_table_stay_whole(
     lines = capsys.readouterr().out.splitlines()
     assert name in lines[1]
     assert columns or len(lines) == 2
+
+
+def test_a_terminal_too_narrow_for_a_table_shows_a_block_for_each_row(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ids whole, on a line of their own where they need one; what is empty is left out."""
+    monkeypatch.setenv("COLUMNS", "40")
+    name = "00cb3ce4-0cce-468e-84b1-2333ec82ba80"
+    rows = [(name, "running", "", "w" * 20), (name[::-1], "idle", "2", "")]
+
+    print_table("", ("session", "state", "lost", "worker"), rows)
+
+    blocks = capsys.readouterr().out.split("\n\n")
+    assert [line.rstrip() for line in blocks[0].splitlines()] == [
+        "session",
+        name,
+        "state    running",
+        "worker   " + "w" * 20,
+    ]
+    assert blocks[1].splitlines()[2:] == ["state    idle", "lost     2"]
+
+
+def test_long_facts_wrap_beside_their_names(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between words."""
+    monkeypatch.setenv("COLUMNS", "20")
+
+    print_facts({"why": "one two three four five", "empty": ""})
+
+    assert capsys.readouterr().out.splitlines() == ["why  one two three", "     four five"]
+
+
+def test_strangers_words_do_not_move_the_cursor() -> None:
+    """Reasons and bodies may hold what a terminal would obey."""
+    assert plain("a\x1b[2J\r\nb\tc\u202e") == "a\\x1b[2J\\r\nb\tc\\u202e"
 
 
 def test_a_page_without_rows_says_so_in_json() -> None:

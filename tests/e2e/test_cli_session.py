@@ -75,7 +75,7 @@ def test_a_session_is_shown_and_listed(cli: Cli, session: str) -> None:
     assert shown["isolation"] != ""
     assert session in [row["session"] for row in listed["sessions"]]
     assert session in cli("session", "list").stdout
-    assert "tasks done 2" in cli("session", "show", session).stdout
+    assert "tasks done  2" in cli("session", "show", session).stdout
 
 
 def test_the_tasks_of_a_session_are_listed(cli: Cli, session: str) -> None:

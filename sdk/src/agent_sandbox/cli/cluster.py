@@ -12,7 +12,8 @@ import click
 
 from agent_sandbox import places
 from agent_sandbox.cli.options import json_option, state_option
-from agent_sandbox.cli.output import Progress, print_json
+from agent_sandbox.cli.output import Progress, print_facts, print_json
+from agent_sandbox.cli.shapes import DownDone, UpDone
 from agent_sandbox.cli.status import print_status
 from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.embedded.status import look
@@ -67,23 +68,27 @@ def up(state: Path | None, as_json: bool, wait_s: float, **wishes: Any) -> None:
         done = bring_up(folder, asked, wait_s=wait_s, say=progress.say)
     if as_json:
         print_json(
-            {
-                "did": done.did,
-                "state": str(folder.path),
-                "servers": done.cluster.servers,
-                "nodes": done.cluster.nodes,
-                "took_s": round(done.took_s, 3),
-            }
+            UpDone(
+                did=done.did,
+                state=str(folder.path),
+                servers=done.cluster.servers,
+                gateways=done.cluster.gateways,
+                nodes=done.cluster.nodes,
+                took_s=round(done.took_s, 3),
+            )
         )
         return
     words = {"started": "up", "found": "runs already", "applied": "changes applied"}
     click.echo(f"{words[done.did]} ({done.took_s:.1f} s), nodes: {done.cluster.nodes}")
-    for name, value in (
-        ("servers", ", ".join(done.cluster.servers)),
-        ("state", folder.path),
-        ("credential", folder.client_credential),
-    ):
-        click.echo(f"{name:<12}{value}")
+    print_facts(
+        {
+            "servers": ", ".join(done.cluster.servers),
+            "gateways": ", ".join(done.cluster.gateways),
+            "state": folder.path,
+            "credential": folder.client_credential,
+            "token": folder.token_file,
+        }
+    )
 
 
 @click.command()
@@ -95,7 +100,7 @@ def down(state: Path | None, as_json: bool) -> None:
     with Progress(quiet=as_json) as progress:
         ran = take_down(folder, say=progress.say)
     if as_json:
-        print_json({"did": "stopped" if ran else "nothing", "state": str(folder.path)})
+        print_json(DownDone(did="stopped" if ran else "nothing", state=str(folder.path)))
     else:
         click.echo("down: nothing of it runs any more" if ran else "nothing ran")
 

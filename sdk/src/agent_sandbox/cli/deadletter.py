@@ -10,9 +10,18 @@ from typing import Any
 
 import click
 
-from agent_sandbox.cli.options import json_option, open_client, state_option, verbose_option
-from agent_sandbox.cli.output import ago, note, page_json, print_json, print_table
-from agent_sandbox.cli.run import attend
+from agent_sandbox.cli.options import access_options, json_option, open_client, verbose_option
+from agent_sandbox.cli.output import (
+    ago,
+    note,
+    page_json,
+    plain,
+    print_facts,
+    print_json,
+    print_table,
+)
+from agent_sandbox.cli.run import attend, say_accepted
+from agent_sandbox.cli.shapes import Dropped
 from shared.subjects import CLIENT_CLASSES
 from shared.views import LetterAnswer, LettersAnswer
 
@@ -27,7 +36,7 @@ def deadletter() -> None:
 @deadletter.command("list")
 @click.option("--limit", type=click.IntRange(1, 500), default=100, show_default=True)
 @click.option("--before", type=click.IntRange(min=1), metavar="NUMBER", help="The next page.")
-@state_option
+@access_options
 @json_option
 def list_letters(state: Path | None, as_json: bool, limit: int, before: int | None) -> None:
     """List dead letters, the newest first."""
@@ -64,7 +73,7 @@ def list_letters(state: Path | None, as_json: bool, limit: int, before: int | No
 @deadletter.command()
 @number_argument
 @click.option("--body", "only_body", is_flag=True, help="Nothing but the body, byte by byte.")
-@state_option
+@access_options
 @json_option
 def show(number: int, state: Path | None, as_json: bool, only_body: bool) -> None:
     """Show a dead letter: what is known about it, and its body."""
@@ -94,12 +103,10 @@ def show(number: int, state: Path | None, as_json: bool, only_body: bool) -> Non
         "accepted": f"{ago(letter.accepted_ms, time.time())} ago",
         "replay of": letter.replay_of,
     }
-    for name, value in facts.items():
-        if value:
-            click.echo(f"{name:<10}{value}")
+    print_facts(facts)
     cut = f", the first {len(answer.body)} kept" if letter.truncated else ""
     click.echo(f"--- body: {letter.size} bytes{cut}")
-    click.echo(answer.body.decode("utf-8", "replace"))
+    click.echo(plain(answer.body.decode("utf-8", "replace")))
 
 
 @deadletter.command()
@@ -108,7 +115,7 @@ def show(number: int, state: Path | None, as_json: bool, only_body: bool) -> Non
 @click.option("--pool", help="Pool of the new session; else the letter's own.")
 @click.option("--class", "klass", type=click.Choice(CLIENT_CLASSES), help="Else the letter's own.")
 @click.option("--detach", is_flag=True, help="Print the new task's id and do not wait.")
-@state_option
+@access_options
 @verbose_option
 @json_option
 def replay(number: int, state: Path | None, as_json: bool, detach: bool, **given: Any) -> None:
@@ -121,8 +128,7 @@ def replay(number: int, state: Path | None, as_json: bool, detach: bool, **given
             async with task:
                 if not detach:
                     return await attend(task, as_json=as_json, verbose=given["verbose"])
-                names = {"task": task.task_id, "session": task.session_id}
-                print_json(names) if as_json else click.echo(task.task_id)
+                say_accepted(task, as_json=as_json)
                 return 0
 
     sys.exit(asyncio.run(work()))
@@ -130,7 +136,7 @@ def replay(number: int, state: Path | None, as_json: bool, detach: bool, **given
 
 @deadletter.command()
 @number_argument
-@state_option
+@access_options
 @json_option
 def drop(number: int, state: Path | None, as_json: bool) -> None:
     """Remove a dead letter; one that is gone already is no error."""
@@ -140,6 +146,6 @@ def drop(number: int, state: Path | None, as_json: bool) -> None:
             return await client.dead_letters.drop(number)
 
     dropped = asyncio.run(work())
-    print_json({"dropped": dropped}) if as_json else click.echo(
+    print_json(Dropped(dropped=dropped)) if as_json else click.echo(
         "dropped" if dropped else "was gone"
     )

@@ -12,7 +12,7 @@ from agent_sandbox import places
 from agent_sandbox.checkup.facts import look
 from agent_sandbox.checkup.judge import Report, judge
 from agent_sandbox.cli.options import json_option, state_option
-from agent_sandbox.cli.output import Progress, print_json, print_table
+from agent_sandbox.cli.output import Progress, print_json, print_table, print_text
 from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.embedded.wishes import BASE_PORT_MAX
 
@@ -63,5 +63,5 @@ def _print(report: Report) -> None:
             )
     for check in report.checks:
         if check.do:
-            click.echo(f"{check.verdict} {check.name}: {check.do}")
-    click.echo(VERDICTS[report.verdict])
+            print_text(f"{check.verdict} {check.name}: {check.do}")
+    print_text(VERDICTS[report.verdict])

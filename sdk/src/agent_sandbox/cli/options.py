@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from agent_sandbox.access import ClientOptions
+from agent_sandbox.cli.names import SERVERS, complete_pool, complete_session
 from agent_sandbox.client import Client
 from agent_sandbox.orders import Content
 from shared import limits
@@ -26,17 +27,35 @@ state_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON object on stdout instead of text."
 )
+server_option = click.option(
+    "--server",
+    "servers",
+    multiple=True,
+    metavar="URL",
+    expose_value=False,
+    callback=lambda context, _parameter, value: context.meta.update({SERVERS: value}),
+    help="A cluster elsewhere: http(s)://… of a gateway, or nats://… of a server; else $AGENT_SANDBOX_SERVERS. Repeatable.",
+)
 verbose_option = click.option(
     "-v", "--verbose", is_flag=True, help="Say on stderr what ran where, and how long it took."
 )
-session_argument = click.argument("session_id", metavar="SESSION")
+session_argument = click.argument("session_id", metavar="SESSION", shell_complete=complete_session)
+
+
+def access_options(command: F) -> F:
+    """Add where the cluster is: `--state`, `--server`."""
+    return server_option(state_option(command))
 
 
 def pool_options(command: F) -> F:
     """Add `--pool` and `--class`."""
-    command = click.option("--pool", default="default", show_default=True, help="Pool to run in.")(
-        command
-    )
+    command = click.option(
+        "--pool",
+        default="default",
+        show_default=True,
+        help="Pool to run in.",
+        shell_complete=complete_pool,
+    )(command)
     return click.option(
         "--class",
         "klass",
@@ -151,5 +170,6 @@ def read_code(source: str) -> str:
 
 
 def open_client(state: Path | None) -> Client:
-    """Return a client for the state folder; entered by the caller."""
-    return Client(ClientOptions(state=state))
+    """Return a client for the state folder, or for the servers that were named; entered by the caller."""
+    servers = click.get_current_context().meta.get(SERVERS, ())
+    return Client(ClientOptions(state=state, servers=servers))

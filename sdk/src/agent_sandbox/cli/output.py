@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,6 +21,9 @@ PLAIN_EVERY_S = 1.0
 
 PIPE_WIDTH = 10_000
 """Characters of a line where no terminal ends it: a row is one line there, for `grep` and `awk`."""
+
+CELL_MIN = 12
+"""Characters to which a cell may be narrowed; below that a table is hard to read."""
 
 WHOLE = ("session", "task")
 """Columns whose cells stay on one line while others can give way: ids, to be copied."""
@@ -84,23 +87,79 @@ def print_table(
 ) -> None:
     """Print a table: columns in which nothing stands are left out; on a terminal long cells wrap, but not ids.
 
-    Where there are no rows, `empty` is said instead, if given.
+    Where the terminal is too narrow for that, each row is a block of its own with a line for each cell. Where there are
+    no rows, `empty` is said instead, if given.
     """
-    cells = [["" if value is None else str(value) for value in row] for row in rows]
+    cells = [["" if value is None else plain(str(value)) for value in row] for row in rows]
     if empty and not cells:
         note(empty)
         return
     used = [index for index in range(len(columns)) if any(row[index] for row in cells)] or [0]
-    table = Table(box=None, pad_edge=False)
-    for index in used:
-        table.add_column(columns[index], overflow="fold", no_wrap=columns[index] in WHOLE)
-    for row in cells:
-        table.add_row(*(Text(row[index]) for index in used))  # as text: [words] are no markup
-    bounded = sys.stdout.isatty() or "COLUMNS" in os.environ
-    console = Console(highlight=False, width=None if bounded else PIPE_WIDTH)
+    console = make_console()
     if title:
-        console.print(Text(title, style="bold"))
+        console.print(Text(title, style=_style("bold")))
+    heads = [columns[index] for index in used]
+    chosen = [[row[index] for index in used] for row in cells]
+    if width_needed(heads, chosen) > console.width:
+        for number, row in enumerate(chosen):
+            if number:
+                click.echo()
+            print_facts(dict(zip(heads, row, strict=True)))
+        return
+    table = Table(box=None, pad_edge=False, header_style=_style("bold"))
+    for head in heads:
+        table.add_column(head, overflow="fold", no_wrap=head in WHOLE)
+    for row in chosen:
+        table.add_row(*(Text(cell) for cell in row))  # as text: [words] are no markup
     console.print(table)
+
+
+def width_needed(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Return the characters below which a table is no longer one: ids whole, words of others hardly cut."""
+    widths = []
+    for index, head in enumerate(heads):
+        longest = max([len(head), *(len(row[index]) for row in rows)])
+        widths.append(longest if head in WHOLE else min(longest, max(len(head), CELL_MIN)))
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def print_facts(facts: Mapping[str, Any]) -> None:
+    """Print what is known of one thing, a line each; what is empty is left out, long values wrap beside their names."""
+    told = {name: plain(str(value)) for name, value in facts.items() if value}
+    console = make_console()
+    beside = max((len(name) for name in told), default=0) + 2
+    for name, value in told.items():
+        if beside + max(len(word) for word in value.split(" ")) > console.width:
+            console.print(Text(f"{name}\n{value}"), soft_wrap=True)
+            continue
+        lines = Text(value).wrap(console, max(1, console.width - beside))
+        for number, line in enumerate(lines):
+            line.rstrip()
+            console.print(Text(f"{'' if number else name:<{beside}}") + line, soft_wrap=True)
+
+
+def plain(text: str) -> str:
+    """Return a text without what moves a terminal's cursor or colours it: strangers' words may be in it."""
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode()
+        for char in text
+    )
+
+
+def print_text(text: str) -> None:
+    """Print a sentence; on a terminal it wraps between words."""
+    make_console().print(Text(text))
+
+
+def make_console() -> Console:
+    """Return where results are printed; in a pipe lines have no end, for `grep` and `awk`."""
+    bounded = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(highlight=False, width=None if bounded else PIPE_WIDTH)
+
+
+def _style(style: str) -> str:
+    """Return a style; none where the user wants none."""
+    return "" if os.environ.get("NO_COLOR") else style
 
 
 def ago(then_ms: int, now_s: float) -> str:

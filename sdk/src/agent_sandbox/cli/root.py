@@ -8,11 +8,14 @@ import sys
 import click
 
 from agent_sandbox.cli.cluster import down, status, up
+from agent_sandbox.cli.completion import completion
 from agent_sandbox.cli.deadletter import deadletter
 from agent_sandbox.cli.doctor import doctor
 from agent_sandbox.cli.output import print_json
+from agent_sandbox.cli.pool import pool
 from agent_sandbox.cli.run import run
 from agent_sandbox.cli.session import session
+from agent_sandbox.cli.shapes import Failure, Trouble
 from agent_sandbox.cli.task import task
 from agent_sandbox.cli.transfer import get, put
 from agent_sandbox.results import EXIT_CANCELLED, EXIT_SYSTEM
@@ -30,7 +33,7 @@ def root() -> None:
     """Run untrusted code in warm, confined sandboxes."""
 
 
-for _command in (up, down, status, doctor, run, session, task, deadletter):
+for _command in (up, down, status, doctor, run, session, task, pool, deadletter, completion):
     root.add_command(_command)
 for _command in (put, get):
     session.add_command(_command)
@@ -58,7 +61,8 @@ def _fail(exc: ServiceError) -> int:
     """Say what went wrong, as an object too where the command was asked for JSON."""
     words = sys.argv[: sys.argv.index("--")] if "--" in sys.argv else sys.argv
     if "--json" in words:
-        print_json({"error": {"code": exc.code, "message": str(exc), "definite": exc.definite}})
+        trouble = Trouble(code=exc.code, message=str(exc), definite=exc.definite)
+        print_json(Failure(error=trouble))
     sure = "" if exc.definite else " (it may have happened)"
     click.echo(f"agent-sandbox: {exc.code}: {exc}{sure}", err=True)
     return EXIT_SYSTEM

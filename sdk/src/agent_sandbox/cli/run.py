@@ -13,16 +13,17 @@ from typing import Any
 import click
 
 from agent_sandbox.cli.options import (
+    access_options,
     json_option,
     open_client,
     pool_options,
     read_code,
     read_task_options,
-    state_option,
     task_options,
     verbose_option,
 )
 from agent_sandbox.cli.output import note, print_json
+from agent_sandbox.cli.shapes import Accepted
 from agent_sandbox.events import Missing, Output, Recovered
 from agent_sandbox.results import EXIT_CANCELLED, Result, describe, describe_tti, exit_code_of
 from agent_sandbox.running import RunningTask
@@ -45,7 +46,7 @@ PATIENCE_S = 3.0
 )
 @pool_options
 @task_options
-@state_option
+@access_options
 @verbose_option
 @json_option
 def run(
@@ -67,11 +68,17 @@ def run(
             task = await client.start(argv or None, **options)
             async with task:
                 if given["detach"]:
-                    print_json({"task": task.task_id}) if as_json else click.echo(task.task_id)
+                    say_accepted(task, as_json=as_json)
                     return 0
                 return await attend(task, as_json=as_json, verbose=verbose)
 
     sys.exit(asyncio.run(work()))
+
+
+def say_accepted(task: RunningTask, *, as_json: bool) -> None:
+    """Print the id of a task that nobody waits for."""
+    names = Accepted(task=task.task_id, session=task.session_id)
+    print_json(names) if as_json else click.echo(task.task_id)
 
 
 async def attend(task: RunningTask, *, as_json: bool, verbose: bool) -> int:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 import click
-import msgspec
 
 from agent_sandbox.cli.options import (
+    access_options,
     json_option,
     next_task_options,
     open_client,
@@ -21,12 +21,12 @@ from agent_sandbox.cli.options import (
     read_task_options,
     session_argument,
     split_file,
-    state_option,
     task_options,
     verbose_option,
 )
-from agent_sandbox.cli.output import ago, note, page_json, print_json, print_table
+from agent_sandbox.cli.output import ago, note, page_json, print_facts, print_json, print_table
 from agent_sandbox.cli.run import attend
+from agent_sandbox.cli.shapes import Directory, FileContent
 from agent_sandbox.client import Client
 from agent_sandbox.session import Session
 from shared.errors import InvalidMessage, NotFound, ServiceError
@@ -42,7 +42,7 @@ def session() -> None:
 @session.command()
 @pool_options
 @task_options
-@state_option
+@access_options
 @json_option
 def create(state: Path | None, as_json: bool, **given: Any) -> None:
     """Create a session and print its id."""
@@ -61,7 +61,7 @@ def create(state: Path | None, as_json: bool, **given: Any) -> None:
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD [ARG]...")
 @click.option("--cwd", metavar="DIR", help="Directory in the workspace to run in.")
 @next_task_options
-@state_option
+@access_options
 @verbose_option
 @json_option
 def execute(
@@ -84,7 +84,7 @@ def execute(
 @click.argument("file", required=False)
 @click.option("-c", "code", metavar="CODE", help="Code instead of a file.")
 @next_task_options
-@state_option
+@access_options
 @verbose_option
 @json_option
 def python(session_id: str, state: Path | None, as_json: bool, **given: Any) -> None:
@@ -115,7 +115,7 @@ def python(session_id: str, state: Path | None, as_json: bool, **given: Any) -> 
 )
 @click.option("--limit", type=click.IntRange(1, 500), default=100, show_default=True)
 @click.option("--after", metavar="SESSION", help="Go on after this one: the next page.")
-@state_option
+@access_options
 @json_option
 def list_sessions(state: Path | None, as_json: bool, in_state: str | None, **page: Any) -> None:
     """List sessions."""
@@ -151,7 +151,7 @@ def list_sessions(state: Path | None, as_json: bool, in_state: str | None, **pag
 
 @session.command()
 @session_argument
-@state_option
+@access_options
 @json_option
 def show(session_id: str, state: Path | None, as_json: bool) -> None:
     """Show a session: its record, and what its worker says."""
@@ -181,9 +181,7 @@ def show(session_id: str, state: Path | None, as_json: bool) -> None:
         "losses": record.losses
         and f"{record.losses}, last: {record.last_loss.cause if record.last_loss else '?'}",
     }
-    for name, value in facts.items():
-        if value:
-            click.echo(f"{name:<11}{value}")
+    print_facts(facts)
 
 
 async def existing(client: Client, session_id: str) -> Session:
@@ -218,7 +216,7 @@ def _file_command(
 
 @session.command()
 @session_argument
-@state_option
+@access_options
 @json_option
 def close(session_id: str, state: Path | None, as_json: bool) -> None:
     """End a session; its files go."""
@@ -234,7 +232,7 @@ def close(session_id: str, state: Path | None, as_json: bool) -> None:
 @session.command()
 @session_argument
 @click.argument("file", metavar="LOCAL[:PATH]")
-@state_option
+@access_options
 @json_option
 def write(session_id: str, file: str, state: Path | None, as_json: bool) -> None:
     """Copy a file of this machine into the session."""
@@ -252,7 +250,7 @@ def write(session_id: str, file: str, state: Path | None, as_json: bool) -> None
     type=click.Path(dir_okay=False, path_type=Path),
     help="File to write; else stdout.",
 )
-@state_option
+@access_options
 @json_option
 def read(
     session_id: str, path: str, state: Path | None, as_json: bool, output: Path | None
@@ -265,7 +263,7 @@ def read(
         except OSError as exc:
             raise InvalidMessage(f"file {output}: {exc.strerror}") from exc
     if as_json:
-        print_json({"path": path, "size": len(data), "data": None if output else data})
+        print_json(FileContent(path=path, size=len(data), data=None if output else data))
     elif output is None:
         sys.stdout.buffer.write(data)
 
@@ -273,13 +271,13 @@ def read(
 @session.command("ls")
 @session_argument
 @click.argument("path", default=".")
-@state_option
+@access_options
 @json_option
 def list_files(session_id: str, path: str, state: Path | None, as_json: bool) -> None:
     """List a directory of the session."""
     entries = _file_command(lambda opened: opened.list(path), session_id, state)
     if as_json:
-        print_json({"path": path, "entries": msgspec.to_builtins(entries)})
+        print_json(Directory(path=path, entries=tuple(entries)))
         return
     for entry in entries:
         click.echo(f"{entry.mode:04o} {entry.type:<5} {entry.size:>12} {entry.name}")
@@ -289,7 +287,7 @@ def list_files(session_id: str, path: str, state: Path | None, as_json: bool) ->
 @session_argument
 @click.argument("path")
 @click.option("-r", "--recursive", is_flag=True, help="A directory with what is in it.")
-@state_option
+@access_options
 @json_option
 def remove(session_id: str, path: str, state: Path | None, **given: bool) -> None:
     """Remove a file of the session."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 
-import click
-
-from agent_sandbox.cli.output import ago, print_table
+from agent_sandbox.cli.output import ago, print_table, print_text
+from agent_sandbox.cli.pool import print_pools
 from agent_sandbox.embedded.pools import NAMED_ONLY
 from agent_sandbox.embedded.status import StatusView
 from shared.pools import ISOLATION_CLASSES
@@ -18,34 +16,18 @@ KINDS = ("server", "edge", "manager", "node", "gateway")
 
 def print_status(view: StatusView) -> None:
     """Print the whole of it; nothing wider than the terminal."""
-    click.echo(f"{view.phase}: {view.state}" + (f" ({view.detail})" if view.detail else ""))
+    print_text(f"{view.phase}: {view.state}" + (f" ({view.detail})" if view.detail else ""))
     if view.error:
-        click.echo(f"error: {view.error.message}")
+        print_text(f"error: {view.error.message}")
     if view.phase in ("down", "crashed"):
-        click.echo("start it with `agent-sandbox up`")
+        print_text("start it with `agent-sandbox up`")
         return
     _print_processes(view)
     if view.pools is None:
         why = view.pools_error.message if view.pools_error else "no answer"
-        click.echo(f"pools: the pool-managers do not answer: {why}")
+        print_text(f"pools: the pool-managers do not answer: {why}")
         return
-    print_table(
-        "pools",
-        ("pool", "stock", "warm", "starting", "bound", "queued", "isolation", "note"),
-        [
-            (
-                pool.pool,
-                pool.stock,
-                pool.warm,
-                pool.starting or None,
-                pool.bound,
-                pool.queued or None,
-                _isolation(pool.isolation, pool.classes),
-                pool.reason,
-            )
-            for pool in view.pools.pools
-        ],
-    )
+    print_pools("pools", view.pools.pools)
     for node in view.pools.nodes:
         print_table(
             f"isolation on {node.node}" + ("" if node.alive else " (silent)"),
@@ -57,16 +39,10 @@ def print_status(view: StatusView) -> None:
             ],
         )
         if all(other.isolation == node.isolation for other in view.pools.nodes):
-            click.echo(
+            print_text(
                 "the same on every node; `auto` takes the strongest, never " + ", ".join(NAMED_ONLY)
             )
             break
-
-
-def _isolation(declared: str, classes: Mapping[str, int]) -> str:
-    """Return what a pool declares, and what its sandboxes really have where that is not the same."""
-    real = ", ".join(f"{name}" for name in classes if name)
-    return declared if real in ("", declared) else f"{declared}: {real}"
 
 
 def _print_processes(view: StatusView) -> None:

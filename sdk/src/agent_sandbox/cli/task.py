@@ -10,8 +10,16 @@ from typing import Any
 
 import click
 
-from agent_sandbox.cli.options import json_option, open_client, session_argument, state_option
-from agent_sandbox.cli.output import ago, note, page_json, print_json, print_table
+from agent_sandbox.cli.options import access_options, json_option, open_client, session_argument
+from agent_sandbox.cli.output import (
+    ago,
+    note,
+    page_json,
+    print_facts,
+    print_json,
+    print_table,
+    print_text,
+)
 from agent_sandbox.results import EXIT_SYSTEM, Result, describe
 from shared.errors import NotFound
 from shared.views import SessionAnswer, ShowAsk, TasksAnswer, TasksAsk
@@ -43,7 +51,7 @@ def task() -> None:
 )
 @click.option("--limit", type=click.IntRange(1, 500), default=100, show_default=True)
 @click.option("--after", metavar="PLACE", help="Go on there: the next page.")
-@state_option
+@access_options
 @json_option
 def list_tasks(
     session_id: str, state: Path | None, as_json: bool, in_state: Any, **page: Any
@@ -84,7 +92,7 @@ def list_tasks(
 @task.command()
 @click.argument("task_id", metavar="TASK")
 @session_option
-@state_option
+@access_options
 @json_option
 def show(task_id: str, session_id: str | None, state: Path | None, as_json: bool) -> None:
     """Show a task's result, or how far it is."""
@@ -117,7 +125,7 @@ def show(task_id: str, session_id: str | None, state: Path | None, as_json: bool
 @click.argument("task_id", metavar="TASK")
 @session_option
 @click.option("--pool", help="Only needed for a task that is not published yet.")
-@state_option
+@access_options
 @json_option
 def cancel(
     task_id: str, session_id: str | None, pool: str | None, state: Path | None, as_json: bool
@@ -143,17 +151,17 @@ def cancel(
 
 def _print_result(result: Result) -> None:
     raw = result.raw
-    click.echo(describe(raw))
+    print_text(describe(raw))
     ran_ms = raw.timing.finished_ms - raw.timing.started_ms if raw.timing.started_ms else None
     where = f"{raw.worker} on {raw.node} ({raw.isolation})" if raw.worker else ""
-    for name, value in (
-        ("session", raw.session if raw.session != raw.task else ""),
-        ("where", where),
-        ("ran", f"{ran_ms:.0f} ms, attempt {raw.attempt}" if ran_ms is not None else ""),
-        ("lost", "; ".join(f"{one.cause} of {one.worker}" for one in raw.interruptions)),
-    ):
-        if value:
-            click.echo(f"{name:<9}{value}")
+    print_facts(
+        {
+            "session": raw.session if raw.session != raw.task else "",
+            "where": where,
+            "ran": f"{ran_ms:.0f} ms, attempt {raw.attempt}" if ran_ms is not None else "",
+            "lost": "; ".join(f"{one.cause} of {one.worker}" for one in raw.interruptions),
+        }
+    )
     for name, stream in (("stdout", raw.stdout), ("stderr", raw.stderr)):
         if stream.size:
             cut = f", the last {len(stream.text.encode())} shown" if stream.truncated else ""

@@ -22,11 +22,11 @@ from rich.progress import (
 )
 
 from agent_sandbox.cli.options import (
+    access_options,
     json_option,
     open_client,
     read_task_options,
     session_argument,
-    state_option,
 )
 from agent_sandbox.cli.output import print_json
 from agent_sandbox.cli.session import existing
@@ -102,7 +102,7 @@ def _transfer(
 @click.argument("local", metavar="LOCAL", type=click.Path(allow_dash=True))
 @click.argument("path", required=False)
 @timeout_option
-@state_option
+@access_options
 @json_option
 def put(local: str, path: str | None, **given: Any) -> None:
     """Copy a file of any size into the session.
@@ -128,7 +128,7 @@ def put(local: str, path: str | None, **given: Any) -> None:
 @click.argument("path")
 @click.argument("local", metavar="[LOCAL]", type=click.Path(allow_dash=True), required=False)
 @timeout_option
-@state_option
+@access_options
 @json_option
 def get(path: str, local: str | None, **given: Any) -> None:
     """Copy a file of any size out of the session.

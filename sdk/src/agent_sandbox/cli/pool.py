@@ -1,0 +1,118 @@
+"""`pool`: how pools are, and why one is not full."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agent_sandbox.cli.names import complete_pool
+from agent_sandbox.cli.options import access_options, json_option, open_client
+from agent_sandbox.cli.output import print_facts, print_json, print_table
+from agent_sandbox.cli.shapes import Pools, PoolShown
+from shared.errors import NotFound
+from shared.messages import Message
+from shared.pools import ISOLATION_CLASSES
+from shared.views import NodeView, PoolsAnswer, PoolView
+
+
+@click.group()
+def pool() -> None:
+    """Pools: workers that wait, and those that work."""
+
+
+@pool.command("list")
+@access_options
+@json_option
+def list_pools(state: Path | None, as_json: bool) -> None:
+    """List pools: how many workers wait, start and work."""
+    answer = _ask(state)
+    if as_json:
+        print_json(Pools(pools=answer.pools))
+    else:
+        print_pools("", answer.pools)
+
+
+@pool.command()
+@click.argument("name", metavar="POOL", shell_complete=complete_pool)
+@access_options
+@json_option
+def show(name: str, state: Path | None, as_json: bool) -> None:
+    """Show a pool: its workers, their isolation, and the nodes."""
+    answer = _ask(state)
+    found = next((each for each in answer.pools if each.pool == name), None)
+    if found is None:
+        there = ", ".join(each.pool for each in answer.pools)
+        raise NotFound(f"no pool {name!r}: there are {there or 'none'}")
+    if as_json:
+        print_json(PoolShown(pool=found, nodes=answer.nodes))
+        return
+    facts: dict[str, Any] = {
+        "pool": found.pool,
+        "stock": str(found.stock) if found.stock else "0: each worker is started on demand",
+        "warm": str(found.warm),
+        "starting": found.starting,
+        "bound": str(found.bound),
+        "queued": found.queued,
+        "pods": f"at most {found.pods_max}",
+        "isolation": isolation_of(found.isolation, found.classes),
+        "note": found.reason,
+    }
+    print_facts(facts)
+    print_table(
+        "nodes",
+        ("node", "state", "pods", "capacity", "isolation"),
+        [
+            (node.node, _state_of(node), node.pods, node.capacity, _classes_of(node))
+            for node in answer.nodes
+        ],
+    )
+
+
+def print_pools(title: str, pools: tuple[PoolView, ...]) -> None:
+    """Print a table of pools."""
+    print_table(
+        title,
+        ("pool", "stock", "warm", "starting", "bound", "queued", "isolation", "note"),
+        [
+            (
+                each.pool,
+                each.stock,
+                each.warm,
+                each.starting or None,
+                each.bound,
+                each.queued or None,
+                isolation_of(each.isolation, each.classes),
+                each.reason,
+            )
+            for each in pools
+        ],
+        empty="no pools" if not title else "",
+    )
+
+
+def isolation_of(declared: str, classes: Mapping[str, int]) -> str:
+    """Return what a pool declares, and what its sandboxes really have where that is not the same."""
+    real = ", ".join(f"{name}" for name in classes if name)
+    return declared if real in ("", declared) else f"{declared}: {real}"
+
+
+def _ask(state: Path | None) -> PoolsAnswer:
+    async def work() -> PoolsAnswer:
+        async with open_client(state) as client:
+            return await client.ask("pools", Message(), PoolsAnswer)
+
+    return asyncio.run(work())
+
+
+def _state_of(node: NodeView) -> str:
+    if not node.alive:
+        return "silent"
+    return "draining" if node.draining else "works"
+
+
+def _classes_of(node: NodeView) -> str:
+    return ", ".join(name for name in ISOLATION_CLASSES if node.isolation.get(name) == "")

@@ -1,0 +1,148 @@
+"""What each command prints with `--json`: its shape by type. `docs/cli.schema.json` is made from this table."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from agent_sandbox.checkup.judge import Report
+from agent_sandbox.embedded.status import StatusView
+from shared.files import FileEntry
+from shared.messages import CancelAnswer, TaskResult
+from shared.rest import Tti
+from shared.views import (
+    LetterAnswer,
+    LettersAnswer,
+    NodeView,
+    PoolView,
+    SessionAnswer,
+    SessionsAnswer,
+    TasksAnswer,
+)
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of what only the command line says."""
+
+
+class Trouble(Shape, frozen=True, kw_only=True):
+    """What went wrong."""
+
+    code: str
+    """Stable, machine-readable name."""
+    message: str
+    definite: bool
+    """True: it surely did not happen. False: it may have happened."""
+
+
+class Failure(Shape, frozen=True, kw_only=True):
+    """Any command that failed; the exit code is 125."""
+
+    error: Trouble
+
+
+class UpDone(Shape, frozen=True, kw_only=True):
+    """What `up` did."""
+
+    did: Literal["started", "found", "applied"]
+    state: str
+    servers: tuple[str, ...]
+    gateways: tuple[str, ...]
+    nodes: int
+    took_s: float
+
+
+class DownDone(Shape, frozen=True, kw_only=True):
+    """What `down` did."""
+
+    did: Literal["stopped", "nothing"]
+    state: str
+
+
+class Accepted(Shape, frozen=True, kw_only=True):
+    """A task that nobody waits for (`--detach`)."""
+
+    task: str
+    session: str
+
+
+class TaskDone(TaskResult, frozen=True, kw_only=True, omit_defaults=True):
+    """The stored result, with what the caller's clock saw beside it."""
+
+    tti_s: float | None = None
+    """Seconds from the call to the first instruction of user code."""
+    tti: Tti | None = None
+    total_s: float = 0.0
+    """Seconds from the call to the result."""
+
+
+class Dropped(Shape, frozen=True, kw_only=True):
+    """Whether a dead letter was there to be dropped."""
+
+    dropped: bool
+
+
+class FileContent(Shape, frozen=True, kw_only=True):
+    """A file that was read."""
+
+    path: str
+    size: int
+    data: bytes | None = None
+    """Base64; none where it was written to a file of this machine (`-o`)."""
+
+
+class Directory(Shape, frozen=True, kw_only=True):
+    """What is in a directory."""
+
+    path: str
+    entries: tuple[FileEntry, ...]
+
+
+class Pools(Shape, frozen=True, kw_only=True):
+    """All pools."""
+
+    pools: tuple[PoolView, ...]
+
+
+class PoolShown(Shape, frozen=True, kw_only=True):
+    """One pool, and the nodes that can give it pods."""
+
+    pool: PoolView
+    nodes: tuple[NodeView, ...]
+
+
+SHAPES: dict[str, tuple[Any, ...]] = {
+    "up": (UpDone,),
+    "down": (DownDone,),
+    "status": (StatusView,),
+    "doctor": (Report,),
+    "run": (TaskDone, Accepted),
+    "session create": (TaskDone,),
+    "session exec": (TaskDone,),
+    "session python": (TaskDone,),
+    "session list": (SessionsAnswer,),
+    "session show": (SessionAnswer,),
+    "session close": (TaskDone,),
+    "session write": (TaskDone,),
+    "session read": (FileContent,),
+    "session ls": (Directory,),
+    "session rm": (TaskDone,),
+    "session put": (TaskDone,),
+    "session get": (TaskDone,),
+    "task list": (TasksAnswer,),
+    "task show": (TaskDone, SessionAnswer),
+    "task cancel": (CancelAnswer,),
+    "pool list": (Pools,),
+    "pool show": (PoolShown,),
+    "deadletter list": (LettersAnswer,),
+    "deadletter show": (LetterAnswer,),
+    "deadletter replay": (TaskDone, Accepted),
+    "deadletter drop": (Dropped,),
+}
+"""Command -> what it prints, one of these; the second one where `docs/cli.md` says so."""
+
+WITHOUT_JSON: dict[str, str] = {
+    "completion": "it prints a program for a shell",
+}
+"""Commands that have no `--json`, and why."""

@@ -1,0 +1,313 @@
+"""Every command of the command line, found by walking it: help, JSON of a documented shape, narrow terminals, pipes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from agent_sandbox import Client
+from agent_sandbox.cli.root import root
+from agent_sandbox.cli.schema import FILE, schema
+from agent_sandbox.cli.shapes import SHAPES, WITHOUT_JSON, Failure
+from agent_sandbox.embedded.folder import Folder
+from agent_sandbox.over_nats import NatsTransport
+from shared import headers, subjects
+from shared.testing.look import until
+
+PROGRAM = Path(sys.executable).parent / "agent-sandbox"
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    """Yield every command that does something, by its whole name."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from leaves(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
+
+
+COMMANDS = dict(leaves(root))
+
+
+def test_the_shape_of_every_commands_json_is_documented() -> None:
+    """`python -m agent_sandbox.cli.schema docs` makes the file anew."""
+    assert {*SHAPES, *WITHOUT_JSON} == set(COMMANDS)
+    assert (DOCS / FILE).read_text(encoding="utf-8") == schema()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_that_fits_a_terminal(name: str) -> None:
+    """Each option says what it does."""
+    done = CliRunner().invoke(root, [*name.split(), "--help"], terminal_width=80)
+
+    assert done.exit_code == 0
+    assert max(len(line) for line in done.output.splitlines()) <= 80
+    options = [each for each in COMMANDS[name].params if isinstance(each, click.Option)]
+    assert [each.name for each in options if not each.help and each.name != "limit"] == []
+    assert ("--json" in done.output) == (name not in WITHOUT_JSON)
+
+
+class Things(NamedTuple):
+    """What commands are tried on."""
+
+    session: str
+    task: str
+    letter: int
+    local: Path
+
+
+@pytest.fixture
+async def things(client: Client, tmp_path: Path) -> Things:
+    """A session with a file, and a dead letter."""
+    made = await client.create_session(files={"note.txt": "kept"})
+    assert isinstance(client.transport, NatsTransport)
+    name = str(uuid.uuid4())
+    await client.transport.bus.publish_acked(
+        subjects.task("default", "default", "interactive"),
+        b'{"kind": "command", "argv": ["true"]}',
+        message_id=name,
+        headers={headers.REPLAY_OF: "no id"},
+    )
+
+    async def letter() -> int | None:
+        page = await client.dead_letters.list()
+        return next((row.number for row in page.letters if row.letter.task == name), None)
+
+    local = tmp_path / "local.txt"
+    local.write_text("text")
+    return Things(made.id, made.id, await until(letter), local)
+
+
+Call = Callable[[Things], list[str]]
+CALLS: dict[str, Call] = {
+    "up": lambda _: [],
+    "status": lambda _: [],
+    "doctor": lambda _: [],
+    "run": lambda _: ["--", "true"],
+    "session create": lambda _: [],
+    "session exec": lambda t: [t.session, "--", "true"],
+    "session python": lambda t: [t.session, "-c", "1"],
+    "session list": lambda _: [],
+    "session show": lambda t: [t.session],
+    "session write": lambda t: [t.session, f"{t.local}:w.txt"],
+    "session read": lambda t: [t.session, "note.txt"],
+    "session ls": lambda t: [t.session],
+    "session put": lambda t: [t.session, str(t.local), "put.txt"],
+    "session get": lambda t: [t.session, "note.txt", str(t.local)],
+    "session rm": lambda t: [t.session, "w.txt"],
+    "task list": lambda t: [t.session],
+    "task show": lambda t: [t.task],
+    "task cancel": lambda t: [t.task],
+    "pool list": lambda _: [],
+    "pool show": lambda _: ["default"],
+    "deadletter list": lambda _: [],
+    "deadletter show": lambda t: [str(t.letter)],
+    "deadletter replay": lambda t: [str(t.letter), "--detach"],
+    "deadletter drop": lambda t: [str(t.letter)],
+    "session close": lambda t: [t.session],
+}
+"""Command -> its words; in an order in which one leaves what the next needs."""
+ELSEWHERE = {"down": "tests/e2e/test_up_down.py"}
+"""Commands whose JSON is checked in another file: they end the cluster."""
+
+
+def without_nulls(value: Any) -> Any:
+    """Return plain data without what is null: a field that is null and one that is not there say the same."""
+    if isinstance(value, dict):
+        return {key: without_nulls(each) for key, each in value.items() if each is not None}
+    return [without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
+def undocumented(text: str, kinds: tuple[Any, ...]) -> str:
+    """Return why a text is none of these shapes; empty: it is one, and holds no field that the shape does not name."""
+    told = json.loads(text)
+    reasons = []
+    for kind in kinds:
+        try:
+            read = msgspec.json.decode(text, type=kind)
+        except msgspec.ValidationError as exc:
+            reasons.append(f"{kind.__name__}: {exc}")
+            continue
+        again = json.loads(msgspec.json.encode(read))
+        extra = {key for key in without_nulls(told) if key not in without_nulls(again)}
+        if without_nulls(again) == without_nulls(told):
+            return ""
+        reasons.append(f"{kind.__name__}: unknown {sorted(extra) or 'fields within'}")
+    return "; ".join(reasons)
+
+
+def test_a_shape_is_checked_to_the_last_field() -> None:
+    """The check itself: an unknown field, a missing one, and one that is null."""
+    good = '{"error": {"code": "a", "message": "b", "definite": true}}'
+    assert undocumented(good, (Failure,)) == ""
+    assert "extra" in undocumented(good[:-1] + ', "extra": 1}', (Failure,))
+    assert "code" in undocumented('{"error": {"message": "b"}}', (Failure,))
+    assert undocumented(good[:-1] + ', "x": null}', (Failure,)) == ""
+
+
+def invoke(words: list[str], state: Path, columns: int = 200) -> Any:
+    """Run a command in this process."""
+    environ = {"AGENT_SANDBOX_STATE": str(state), "COLUMNS": str(columns), "NO_COLOR": "1"}
+    return CliRunner(env=environ).invoke(root, words)
+
+
+def test_every_command_speaks_json_of_its_shape(embedded: Folder, things: Things) -> None:
+    """One object, one line, nothing else on stdout."""
+    assert {*CALLS, *ELSEWHERE, *WITHOUT_JSON} == set(COMMANDS)
+    wrong = {}
+    for name, words in CALLS.items():
+        done = invoke([*name.split(), "--json", *words(things)], embedded.path)
+        if done.stdout.count("\n") != 1:
+            wrong[name] = done.output + repr(done.exception)
+        elif reason := undocumented(done.stdout, SHAPES[name]):
+            wrong[name] = reason
+    assert wrong == {}
+
+
+LOOKS = [
+    "status", "doctor", "session list", "session show", "task list", "task show", "pool list", "pool show",
+    "deadletter list", "deadletter show",
+]  # fmt: skip
+"""Commands that print tables and facts for people."""
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_nothing_is_wider_than_a_narrow_terminal(
+    embedded: Folder, things: Things, columns: int
+) -> None:
+    """Ids stay whole all the same, to be copied; only a word that fits no line is longer."""
+    for name in LOOKS:
+        done = invoke([*name.split(), *CALLS[name](things)], embedded.path, columns)
+        assert done.exit_code == 0, done.output
+        too_wide = [
+            line
+            for line in done.stdout.splitlines()
+            if len(line.rstrip()) > columns and " " in line.strip()
+        ]
+        assert too_wide == [], name
+        if name in ("session list", "session show", "task list"):
+            assert things.session in done.stdout, name
+        assert "\x1b" not in done.stdout, name
+
+
+def on_a_terminal(words: list[str], state: Path, **more: str) -> str:
+    """Return what a command writes to a terminal."""
+    ours, theirs = pty.openpty()
+    environ = {**os.environ, "AGENT_SANDBOX_STATE": str(state), "TERM": "xterm-256color", **more}
+    environ.pop("COLUMNS", None)
+    with subprocess.Popen(
+        [PROGRAM, *words], stdin=theirs, stdout=theirs, stderr=theirs, env=environ
+    ) as process:
+        os.close(theirs)
+        said = b""
+        while piece := _read(ours):
+            said += piece
+        assert process.wait(timeout=30) == 0
+    os.close(ours)
+    return said.decode()
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # the other end is closed
+        return b""
+
+
+def test_colours_are_for_terminals_and_can_be_switched_off(
+    embedded: Folder, things: Things
+) -> None:
+    """By NO_COLOR, and by a pipe."""
+    words = ["session", "list"]
+
+    coloured = on_a_terminal(words, embedded.path)
+    without = on_a_terminal(words, embedded.path, NO_COLOR="1")
+    piped = subprocess.run(
+        [PROGRAM, *words],
+        env={**os.environ, "AGENT_SANDBOX_STATE": str(embedded.path), "TERM": "xterm-256color"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+
+    assert "\x1b[1m" in coloured
+    assert "\x1b" not in without
+    assert "\x1b" not in piped.stdout + piped.stderr
+    assert things.session in without
+    assert things.session in piped.stdout
+
+
+def test_a_reader_that_leaves_is_no_traceback(embedded: Folder) -> None:
+    """As `head` does."""
+    done = subprocess.run(
+        ["bash", "-c", '"$0" pool list --json | true; echo "${PIPESTATUS[0]}"', PROGRAM],
+        env={**os.environ, "AGENT_SANDBOX_STATE": str(embedded.path)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+
+    assert done.stderr == ""
+    assert done.stdout.strip() in ("0", "1")
+
+
+def test_a_pool_that_is_not_there_is_named_with_those_that_are(embedded: Folder) -> None:
+    """A typo is seen at once."""
+    done = subprocess.run(
+        [PROGRAM, "pool", "show", "defualt", "--state", str(embedded.path)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert done.returncode == 125
+    assert "no pool 'defualt': there are default, cold, narrow" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "last", "wanted"),
+    [("session show", 2, "session"), ("run --pool", 2, "pool"), ("pool show co", 2, "cold")],
+)
+def test_names_of_the_cluster_are_completed(
+    embedded: Folder, things: Things, words: str, last: int, wanted: str
+) -> None:
+    """Sessions that have not ended, and pools; asked as the shell asks."""
+    done = subprocess.run(
+        [PROGRAM],
+        env={
+            **os.environ,
+            "AGENT_SANDBOX_STATE": str(embedded.path),
+            "_AGENT_SANDBOX_COMPLETE": "bash_complete",
+            "COMP_WORDS": f"agent-sandbox {words}" + ("" if wanted == "cold" else " "),
+            "COMP_CWORD": str(last + (0 if wanted == "cold" else 1)),
+        },
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+
+    offered = done.stdout.split()
+    expected = {
+        "session": {f"plain,{things.session}"},
+        "pool": {"plain,default", "plain,cold", "plain,narrow"},
+        "cold": {"plain,cold"},
+    }[wanted]
+    assert expected <= set(offered)
+    assert wanted != "cold" or set(offered) == expected
