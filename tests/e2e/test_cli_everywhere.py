@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
-import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,34 +14,14 @@ import pytest
 from click.testing import CliRunner
 
 from agent_sandbox import Client
-from agent_sandbox.cli.root import root
-from agent_sandbox.cli.schema import FILE, schema
+from agent_sandbox.cli.root import leaves, root
 from agent_sandbox.cli.shapes import SHAPES, WITHOUT_JSON, Failure
 from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.over_nats import NatsTransport
 from shared import headers, subjects
 from shared.testing.look import until
 
-PROGRAM = Path(sys.executable).parent / "agent-sandbox"
-DOCS = Path(__file__).parents[2] / "docs"
-
-
-def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
-    """Yield every command that does something, by its whole name."""
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            yield from leaves(command, (*path, name))
-        else:
-            yield " ".join((*path, name)), command
-
-
 COMMANDS = dict(leaves(root))
-
-
-def test_the_shape_of_every_commands_json_is_documented() -> None:
-    """`python -m agent_sandbox.cli.schema docs` makes the file anew."""
-    assert {*SHAPES, *WITHOUT_JSON} == set(COMMANDS)
-    assert (DOCS / FILE).read_text(encoding="utf-8") == schema()
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -201,113 +177,3 @@ def test_nothing_is_wider_than_a_narrow_terminal(
         if name in ("session list", "session show", "task list"):
             assert things.session in done.stdout, name
         assert "\x1b" not in done.stdout, name
-
-
-def on_a_terminal(words: list[str], state: Path, **more: str) -> str:
-    """Return what a command writes to a terminal."""
-    ours, theirs = pty.openpty()
-    environ = {**os.environ, "AGENT_SANDBOX_STATE": str(state), "TERM": "xterm-256color", **more}
-    environ.pop("COLUMNS", None)
-    with subprocess.Popen(
-        [PROGRAM, *words], stdin=theirs, stdout=theirs, stderr=theirs, env=environ
-    ) as process:
-        os.close(theirs)
-        said = b""
-        while piece := _read(ours):
-            said += piece
-        assert process.wait(timeout=30) == 0
-    os.close(ours)
-    return said.decode()
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:  # the other end is closed
-        return b""
-
-
-def test_colours_are_for_terminals_and_can_be_switched_off(
-    embedded: Folder, things: Things
-) -> None:
-    """By NO_COLOR, and by a pipe."""
-    words = ["session", "list"]
-
-    coloured = on_a_terminal(words, embedded.path)
-    without = on_a_terminal(words, embedded.path, NO_COLOR="1")
-    piped = subprocess.run(
-        [PROGRAM, *words],
-        env={**os.environ, "AGENT_SANDBOX_STATE": str(embedded.path), "TERM": "xterm-256color"},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
-
-    assert "\x1b[1m" in coloured
-    assert "\x1b" not in without
-    assert "\x1b" not in piped.stdout + piped.stderr
-    assert things.session in without
-    assert things.session in piped.stdout
-
-
-def test_a_reader_that_leaves_is_no_traceback(embedded: Folder) -> None:
-    """As `head` does."""
-    done = subprocess.run(
-        ["bash", "-c", '"$0" pool list --json | true; echo "${PIPESTATUS[0]}"', PROGRAM],
-        env={**os.environ, "AGENT_SANDBOX_STATE": str(embedded.path)},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
-
-    assert done.stderr == ""
-    assert done.stdout.strip() in ("0", "1")
-
-
-def test_a_pool_that_is_not_there_is_named_with_those_that_are(embedded: Folder) -> None:
-    """A typo is seen at once."""
-    done = subprocess.run(
-        [PROGRAM, "pool", "show", "defualt", "--state", str(embedded.path)],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-
-    assert done.returncode == 125
-    assert "no pool 'defualt': there are default, cold, narrow" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "last", "wanted"),
-    [("session show", 2, "session"), ("run --pool", 2, "pool"), ("pool show co", 2, "cold")],
-)
-def test_names_of_the_cluster_are_completed(
-    embedded: Folder, things: Things, words: str, last: int, wanted: str
-) -> None:
-    """Sessions that have not ended, and pools; asked as the shell asks."""
-    done = subprocess.run(
-        [PROGRAM],
-        env={
-            **os.environ,
-            "AGENT_SANDBOX_STATE": str(embedded.path),
-            "_AGENT_SANDBOX_COMPLETE": "bash_complete",
-            "COMP_WORDS": f"agent-sandbox {words}" + ("" if wanted == "cold" else " "),
-            "COMP_CWORD": str(last + (0 if wanted == "cold" else 1)),
-        },
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
-
-    offered = done.stdout.split()
-    expected = {
-        "session": {f"plain,{things.session}"},
-        "pool": {"plain,default", "plain,cold", "plain,narrow"},
-        "cold": {"plain,cold"},
-    }[wanted]
-    assert expected <= set(offered)
-    assert wanted != "cold" or set(offered) == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 
 import click
 
@@ -37,6 +38,15 @@ for _command in (up, down, status, doctor, run, session, task, pool, deadletter,
     root.add_command(_command)
 for _command in (put, get):
     session.add_command(_command)
+
+
+def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    """Yield every command that does something, by its whole name."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from leaves(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
 
 
 def main() -> None:
