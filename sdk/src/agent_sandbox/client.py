@@ -8,6 +8,7 @@ from typing import Any, TypeVar, Unpack
 
 import msgspec
 
+from agent_sandbox.attaching import AttachOptions, attach_task
 from agent_sandbox.connected import Connected
 from agent_sandbox.letters import DeadLetters
 from agent_sandbox.objects import Objects
@@ -18,6 +19,7 @@ from agent_sandbox.orders import (
     check_class,
     common_fields,
     make_task_id,
+    name_order,
     program_task,
 )
 from agent_sandbox.results import Result
@@ -195,6 +197,18 @@ class Client(Connected):
             await asyncio.sleep(pause_s)
         return None
 
+    async def attach(self, task_id: str, **options: Unpack[AttachOptions]) -> RunningTask:
+        """Listen to a task that was published before, by whomever: its events from the first on, or from a position.
+
+        Raises:
+            InvalidMessage: `after` is no position, or none in this task's events.
+            NotFound: there is no such task (any more), as far as that can be told.
+            Unavailable: no server answered.
+        """
+        running = await attach_task(self.transport, self.options.tenant, task_id, options)
+        self._watched.add(running)
+        return running
+
     async def cancel(
         self, task_id: str, *, session_id: str | None = None, pool: str | None = None
     ) -> CancelAnswer:
@@ -209,14 +223,7 @@ class Client(Connected):
             OutcomeUnknown: nobody answered in time.
             Forbidden: another tenant's.
         """
-        order = Order(
-            tenant=self.options.tenant,
-            session=parse_task_id(session_id or task_id),
-            task=parse_task_id(task_id),
-            body=b"",
-            pool=pool,
-            wait_s=0,
-        )
+        order = name_order(self.options.tenant, task_id, session_id, pool=pool)
         return await self.transport.cancel(order, wait_s=ASK_TIMEOUT_S * 3)
 
     async def ask(self, what: str, question: msgspec.Struct, kind: type[T]) -> T:

@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from shared.errors import InvalidMessage
+from shared.ids import parse_task_id
 from shared.pools import OnInterrupt
 from shared.subjects import CLIENT_CLASSES
 from shared.task import Command, InputFile, Python, Task
@@ -93,6 +94,24 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Longest wait for the result, counted from its publish."""
     made: tuple[str, ...] = ()
     """Objects that were made for it alone; they are dropped when its result is there."""
+
+
+def name_order(
+    tenant: str, task_id: str, session_id: str | None, *, pool: str | None = None, wait_s: float = 0
+) -> Order:
+    """Return the names of a task that is published elsewhere, if at all; without a session it is its session's first.
+
+    Raises:
+        InvalidMessage: they are no ids.
+    """
+    return Order(
+        tenant=tenant,
+        session=parse_task_id(session_id or task_id),
+        task=parse_task_id(task_id),
+        body=b"",
+        pool=pool,
+        wait_s=wait_s,
+    )
 
 
 def make_task_id() -> str:

@@ -16,7 +16,7 @@ from typing import Any, Self
 from agent_sandbox.events import Event, Started
 from agent_sandbox.orders import Order
 from agent_sandbox.results import NoResultYet, Result
-from agent_sandbox.transport import Transport
+from agent_sandbox.transport import NEW, Transport, View
 from shared.errors import OutcomeUnknown, Unavailable
 from shared.messages import CancelAnswer, TaskResult
 from shared.rest import Tti
@@ -25,8 +25,6 @@ from shared.tti import make_tti
 READ_EVERY_S = 1.0
 CANCEL_BOUND_S = 16.0
 LATE_START_S = 0.1
-EVENTS_MAX = 4096
-"""Events that wait for a slow reader; what comes after is taken from the result in the end."""
 RESULT_GRACE_S = 60.0
 """Beyond a task's deadline, the sweepers' time to write its end."""
 
@@ -34,17 +32,25 @@ RESULT_GRACE_S = 60.0
 class RunningTask:
     """A task that was published. Use it as a context manager, or await `result`: both end its watch."""
 
-    def __init__(self, transport: Transport, order: Order, called: float | None = None) -> None:
-        """Start nothing yet: `start_task` does.
+    def __init__(
+        self,
+        transport: Transport,
+        order: Order,
+        called: float | None = None,
+        view: View = NEW,
+    ) -> None:
+        """Start nothing yet: `start_task` and `attach_task` do.
 
         Args:
             transport: the way there.
             order: what to publish.
             called: when the caller's call began, by the monotonic clock; None: now.
+            view: from where on it is watched.
         """
         self._transport = transport
         self._order = order
-        self._watch = transport.watch(order, self)
+        self._watch = transport.watch(order, self, view)
+        self._is_ours = view.after is None
         self._made = order.made
         self._called = time.monotonic() if called is None else called
         self._done: asyncio.Future[TaskResult] = asyncio.get_running_loop().create_future()
@@ -53,8 +59,6 @@ class RunningTask:
         self._tti: Tti | None = None
         self._pool = order.pool or ""
         self._total_s = 0.0
-        self._events: asyncio.Queue[Event] = asyncio.Queue(EVENTS_MAX)
-        self._keep_events = True
 
     @property
     def task_id(self) -> str:
@@ -74,7 +78,7 @@ class RunningTask:
     @property
     def has_started(self) -> bool:
         """Whether the first instruction of user code was heard to run."""
-        return self._started_after_s is not None
+        return self._start_heard.is_set()
 
     @property
     def stored(self) -> TaskResult | None:
@@ -165,35 +169,27 @@ class RunningTask:
         Raises:
             NoResultYet: no result within the wait, or the client was closed; the task goes on.
         """
-        until = time.monotonic() + self._order.wait_s
+        until = asyncio.get_running_loop().time() + self._order.wait_s
         waiting = asyncio.ensure_future(self._wait_stored())
-        getting: asyncio.Future[Event] | None = None
+        events = self._watch.events(waiting)
         try:
-            while not waiting.done():
-                getting = asyncio.ensure_future(self._events.get())
-                left_s = until - time.monotonic()
-                await asyncio.wait(
-                    {waiting, getting}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
-                )
-                if getting.done():
-                    yield getting.result()
-                    continue
-                getting.cancel()
-                if not waiting.done() and left_s <= 0:
-                    raise NoResultYet(self.task_id, self.session_id, "the wait is over")
-            stored = waiting.result()
+            while True:
+                async with asyncio.timeout_at(until):
+                    event = await anext(events, None)
+                if event is None:
+                    return
+                yield event
+        except NoResultYet:
+            raise
+        except TimeoutError as exc:
+            raise NoResultYet(self.task_id, self.session_id, "the wait is over") from exc
         finally:
             waiting.cancel()
-            if getting is not None:
-                getting.cancel()
-        while not self._events.empty():
-            yield self._events.get_nowait()
-        for event in self._watch.rest(stored):
-            yield event
+            await events.aclose()
 
     def ignore_events(self) -> None:
         """Keep no events from now on: nobody will read them."""
-        self._keep_events = False
+        self._watch.mute()
 
     async def cancel(self, *, wait_s: float = 15.0) -> CancelAnswer:
         """Ask for the task's end, at whatever stage it is.
@@ -223,20 +219,13 @@ class RunningTask:
         """Hear also what can only be heard of a task that is accepted: it is."""
         self._watch.accepted()
 
-    def hear(self, event: Event) -> bool:
-        """Take an event from the watch; return False where the reader is too slow: the rest comes from the result."""
-        if isinstance(event, Started) and self._started_after_s is None:
+    def hear_start(self, started: Started) -> None:
+        """Take from the watch that user code runs."""
+        if self._is_ours and not self._start_heard.is_set():
             self._started_after_s = time.monotonic() - self._called
-            self._tti = make_tti(event.timing, self._started_after_s * 1000)
-            self._pool = self._pool or event.pool
-            self._start_heard.set()
-        if self._keep_events:
-            try:
-                self._events.put_nowait(event)
-            except asyncio.QueueFull:
-                self._keep_events = False
-                return False
-        return True
+            self._tti = make_tti(started.timing, self._started_after_s * 1000)
+        self._pool = self._pool or started.pool
+        self._start_heard.set()
 
     def settle(self, stored: TaskResult) -> None:
         """Take the result from the watch."""
@@ -252,8 +241,10 @@ class RunningTask:
 
     async def _wait_stored(self) -> TaskResult:
         """Wait for the result: live, or by a read each second. The caller bounds it."""
+        pause_s = READ_EVERY_S if self._is_ours else 0.0  # others' tasks may have ended long ago
         while not self._done.done():
-            await asyncio.wait({self._done}, timeout=READ_EVERY_S)
+            await asyncio.wait({self._done}, timeout=pause_s)
+            pause_s = READ_EVERY_S
             if self._done.done():
                 break
             try:
@@ -266,7 +257,7 @@ class RunningTask:
 
     async def _wait_late_start(self, stored: TaskResult) -> None:
         """Give the `started` event a moment: it comes another way than the result, and may be overtaken by it."""
-        if stored.timing.started_ms and not self._start_heard.is_set():
+        if self._is_ours and stored.timing.started_ms and not self._start_heard.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LATE_START_S):
                     await self._start_heard.wait()

@@ -13,8 +13,12 @@ from shared.errors import Unavailable
 LISTEN_AGAIN_S = 0.2
 
 
-async def _listen_until(running: RunningTask, until: float) -> None:
-    """Listen, and again where a server died meanwhile: another takes the connection over in a moment."""
+async def listen_until(running: RunningTask, until: float) -> None:
+    """Listen, and again where a server died meanwhile: another takes the connection over in a moment.
+
+    Raises:
+        Unavailable: no server answered until then (monotonic clock).
+    """
     while True:
         try:
             return await running.listen()
@@ -43,7 +47,7 @@ async def start_task(
     """
     running = RunningTask(transport, order, called)
     until = time.monotonic() + deadline_s
-    await _listen_until(running, until)
+    await listen_until(running, until)
     try:
         await transport.publish(order, until)
         running.accepted()

@@ -6,24 +6,39 @@ whose tenant it speaks for.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Protocol, TypeVar
 
 import msgspec
 
-from agent_sandbox.events import Event
+from agent_sandbox.events import Event, Started
 from agent_sandbox.orders import Order
+from agent_sandbox.positions import Position
+from agent_sandbox.sequencer import LIVE_BYTES_MAX
 from shared.files import ObjectRef
 from shared.messages import CancelAnswer, TaskResult
 
 T = TypeVar("T")
 
 
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """From where on a task is watched, and how."""
+
+    after: Position | None = None
+    """Behind this; None: the task is about to be published, all of it will be heard."""
+    live_bytes_max: int = LIVE_BYTES_MAX
+    """Held for a slow reader; what comes on top is asked for when he has read so far."""
+
+
+NEW = View()
+
+
 class Ear(Protocol):
     """Who is told what a watch hears."""
 
-    def hear(self, event: Event) -> bool:
-        """Take an event, in order; return False where there is no room for it."""
+    def hear_start(self, started: Started) -> None:
+        """Hear at once that user code runs, however far the reader of events is."""
         ...
 
     def settle(self, stored: TaskResult) -> None:
@@ -55,8 +70,15 @@ class Watch(Protocol):
         """
         ...
 
-    def rest(self, stored: TaskResult) -> list[Event]:
-        """Return the events that were not heard, as far as the result holds them."""
+    def events(self, result: asyncio.Future[TaskResult]) -> AsyncGenerator[Event, None]:
+        """Yield what happens, in order and each once, at the pace of its reader; end behind what `result` brings.
+
+        What was not heard is asked for; what nobody has is an event itself.
+        """
+        ...
+
+    def mute(self) -> None:
+        """Keep nothing for `events` from now on: nobody will read them."""
         ...
 
     async def close(self) -> None:
@@ -75,7 +97,7 @@ class Transport(Protocol):
         """Return an id for a new session, never published before."""
         ...
 
-    def watch(self, order: Order, ear: Ear) -> Watch:
+    def watch(self, order: Order, ear: Ear, view: View = NEW) -> Watch:
         """Return a watch over a task, which hears nothing yet."""
         ...
 

@@ -97,6 +97,10 @@ class StreamEvent(Body, frozen=True, kw_only=True, omit_defaults=True):
     size: int | None = None
     """Of `missing`: bytes; None: not known."""
     worker: str = ""
+    at_ms: float = 0
+    """Of `started`: the worker's wall clock, milliseconds since 1970."""
+    pool: str = ""
+    """Of `started`."""
     timing: Timing | None = None
     """Of `started`: how and when the task came to its worker."""
     tti: Tti | None = None

@@ -15,7 +15,7 @@ from agent_sandbox.over_http.calls import Call, Calls
 from agent_sandbox.over_http.chunks import HttpChunks
 from agent_sandbox.over_http.paths import publish_call, question_call, task_path
 from agent_sandbox.over_http.watch import HttpWatch
-from agent_sandbox.transport import Ear
+from agent_sandbox.transport import NEW, Ear, View
 from shared import messages
 from shared.errors import NotFound, ServiceError
 from shared.files import ObjectRef
@@ -59,9 +59,9 @@ class HttpTransport:
         """Return a new id. Which homes have a leader only the gateways know; they wait for it."""
         return make_task_id()
 
-    def watch(self, order: Order, ear: Ear) -> HttpWatch:
+    def watch(self, order: Order, ear: Ear, view: View = NEW) -> HttpWatch:
         """Return a watch over a task, which hears nothing yet."""
-        return HttpWatch(self._calls, order, ear)
+        return HttpWatch(self._calls, order, ear, view)
 
     async def publish(self, order: Order, until: float) -> None:
         """Publish a task, every try under its id; see `Transport`."""

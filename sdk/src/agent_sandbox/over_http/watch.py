@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
-from agent_sandbox.events import Event, Missing, Output, Progress, Recovered, Started
+from agent_sandbox.events import Event, Here, Missing, Output, Progress, Recovered, Started
 from agent_sandbox.orders import Order
-from agent_sandbox.over_http.calls import Calls
+from agent_sandbox.over_http.calls import Call, Calls
 from agent_sandbox.over_http.paths import task_path
 from agent_sandbox.over_http.sse import EventReader
-from agent_sandbox.transport import Ear
+from agent_sandbox.positions import START
+from agent_sandbox.transport import Ear, View
 from shared import logs
 from shared.errors import NotFound, OutcomeUnknown, ServiceError, Unavailable
-from shared.messages import OutputEvent, TaskResult
+from shared.messages import OutputEvent, TaskResult, decode
 from shared.rest import StreamEvent
 
 log = logs.get(__name__)
@@ -25,20 +28,27 @@ SILENT_S = 40.0
 AGAIN_S = (0.0, 0.1, 0.2, 0.5, 1.0)
 """Pauses between tries to open a stream that broke off; the last one again and again."""
 
+EVENTS_MAX = 256
+"""Events that wait for a slow reader; then the stream waits, and the gateway."""
+READ_S = 5.0
 _decoder = msgspec.json.Decoder(StreamEvent)
 
 
 class HttpWatch:
     """One stream, and a place in it (see `Watch`)."""
 
-    def __init__(self, calls: Calls, order: Order, ear: Ear) -> None:
+    def __init__(self, calls: Calls, order: Order, ear: Ear, view: View) -> None:
         """Hear nothing yet."""
         self._calls = calls
-        self._path = task_path(order.session, order.task) + "/output"
+        self._path = task_path(order.session, order.task)
         self._ear = ear
-        self._place = ""
+        self._place = (
+            "" if view.after is None or view.after == START else view.after.text(order.task)
+        )
         self._tries = 0
-        self._is_full = False
+        self._is_behind_all = view.after is not None and view.after.ended
+        self._muted = False
+        self._events: asyncio.Queue[Event] = asyncio.Queue(EVENTS_MAX)
         self._reading: asyncio.Task[None] | None = None
         self._ended: ServiceError | None = None
 
@@ -47,24 +57,48 @@ class HttpWatch:
 
     def accepted(self) -> None:
         """Begin to read the stream."""
-        if self._reading is None:
+        if self._reading is None and not self._is_behind_all:
             self._reading = asyncio.create_task(self._read_all(), name="task-stream")
 
     async def read(self) -> TaskResult | None:
-        """Return nothing: the stream brings the result.
+        """Ask for the result where the stream stands still, because nobody reads what it has brought.
 
         Raises:
             ServiceError: the stream can't be read, whatever is tried: refused.
+            Unavailable: no gateway can be asked now.
+            OutcomeUnknown: no answer in time.
         """
         if self._ended is not None:
             raise self._ended
-        return None
+        if not (self._is_behind_all or self._events.full()):
+            return None
+        call = Call(method="GET", path=f"{self._path}/result")
+        answer = await self._calls.ask(call, within_s=READ_S)
+        return decode(answer.content, TaskResult) if answer.status_code == 200 else None
 
-    def rest(self, stored: TaskResult) -> list[Event]:
-        """Return the gap that a slow reader's full queue made; without one the stream has brought all."""
-        if not self._is_full:
-            return []
-        return [Missing(stream=None, size=None, attempt=stored.attempt)]
+    async def events(self, result: asyncio.Future[TaskResult]) -> AsyncGenerator[Event, None]:
+        """Yield what happens, in order and each once; end where the stream does."""
+        while True:
+            while not self._events.empty():
+                yield self._events.get_nowait()
+            reading = self._reading
+            if reading is None or reading.done():
+                await result  # there already; or it says why it can't come
+                return
+            getting = asyncio.ensure_future(self._events.get())
+            both: tuple[asyncio.Future[Any], ...] = (getting, reading)
+            try:
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+                if getting.done():
+                    yield getting.result()
+            finally:
+                getting.cancel()
+
+    def mute(self) -> None:
+        """Keep nothing for `events` from now on, and let the stream go on where it waits for its reader."""
+        self._muted = True
+        while not self._events.empty():
+            self._events.get_nowait()
 
     async def close(self) -> None:
         """Read no more."""
@@ -95,7 +129,7 @@ class HttpWatch:
         if self._place:
             headers["last-event-id"] = self._place
         reader = EventReader()
-        async with self._calls.stream(self._path, headers, SILENT_S) as lines:
+        async with self._calls.stream(f"{self._path}/output", headers, SILENT_S) as lines:
             async for line in lines:
                 found = reader.take(line)
                 if found is None:
@@ -107,25 +141,32 @@ class HttpWatch:
                     if event.result is not None:
                         self._ear.settle(event.result)
                         return True
-                    self._hear(event)
+                    await self._hear(event_of(event))
         return False
 
-    def _hear(self, event: StreamEvent) -> None:
-        if not self._is_full and not self._ear.hear(event_of(event)):
-            self._is_full = True
+    async def _hear(self, event: Event) -> None:
+        """Take an event; a reader who is slow holds the stream up, and so the gateway."""
+        if isinstance(event, Started):
+            self._ear.hear_start(event)
+        if not self._muted:
+            await self._events.put(event)
 
 
 def event_of(said: StreamEvent) -> Event:
     """Return the event that one of the stream stands for."""
+    here: Here = {"epoch": said.epoch, "attempt": said.attempt, "position": said.id}
     match said.event:
         case "started":
             return Started(
-                attempt=said.attempt, epoch=said.epoch, worker=said.worker, timing=said.timing
+                worker=said.worker,
+                at_ms=said.at_ms,
+                pool=said.pool,
+                timing=said.timing,
+                **here,
             )
         case "output":
             data = said.data if said.data is not None else (said.text or "").encode()
-            stream = said.stream or "stdout"
-            return Output(stream=stream, offset=said.offset, data=data, attempt=said.attempt)
+            return Output(stream=said.stream or "stdout", offset=said.offset, data=data, **here)
         case "recovered":
             what = OutputEvent(
                 task=said.task,
@@ -133,14 +174,14 @@ def event_of(said: StreamEvent) -> Event:
                 interruption=said.interruption,
                 workspace_lost=said.workspace_lost,
             )
-            return Recovered(attempt=said.attempt, event=what)
+            return Recovered(event=what, **here)
         case "progress":
             return Progress(
-                attempt=said.attempt,
                 path=said.path,
                 direction=said.direction or "in",
                 done_bytes=said.done_bytes,
                 total_bytes=said.total_bytes,
+                **here,
             )
         case _:
-            return Missing(stream=said.stream, size=said.size, attempt=said.attempt)
+            return Missing(stream=said.stream, size=said.size, **here)

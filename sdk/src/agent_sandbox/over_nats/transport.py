@@ -17,7 +17,7 @@ from agent_sandbox.over_nats.drawing import IdDrawer
 from agent_sandbox.over_nats.publishing import publish_order
 from agent_sandbox.over_nats.watch import NatsWatch
 from agent_sandbox.places import FAILPOINTS_VARIABLE
-from agent_sandbox.transport import Ear
+from agent_sandbox.transport import NEW, Ear, View
 from shared import messages, subjects
 from shared.bus import Bus
 from shared.errors import ServiceError
@@ -62,9 +62,9 @@ class NatsTransport:
         """Return an id whose home has a leader, as far as the pool-managers say."""
         return self._ids.draw()
 
-    def watch(self, order: Order, ear: Ear) -> NatsWatch:
+    def watch(self, order: Order, ear: Ear, view: View = NEW) -> NatsWatch:
         """Return a watch over a task, which hears nothing yet."""
-        return NatsWatch(self.bus, order, ear)
+        return NatsWatch(self.bus, order, ear, view)
 
     async def publish(self, order: Order, until: float) -> None:
         """Publish a task; see `publish_order`."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
 
-from agent_sandbox.events import Event, Sequencer
+from agent_sandbox.events import Event, Here
 from agent_sandbox.orders import Order
-from agent_sandbox.transport import Ear
-from shared import messages, subjects
+from agent_sandbox.over_nats.replay import Replay, check_position
+from agent_sandbox.sequencer import Sequencer, read_event, started_of
+from agent_sandbox.transport import Ear, View
+from shared import headers, messages, subjects
 from shared.bus import Bus, Message, Subscription
 from shared.errors import InvalidMessage
 from shared.messages import TaskResult
@@ -18,12 +22,15 @@ READ_TIMEOUT_S = 0.5
 class NatsWatch:
     """Two subscriptions, and the result's read (see `Watch`)."""
 
-    def __init__(self, bus: Bus, order: Order, ear: Ear) -> None:
+    def __init__(self, bus: Bus, order: Order, ear: Ear, view: View) -> None:
         """Hear nothing yet: `listen` does."""
         self._bus = bus
         self._names = (order.tenant, order.session, order.task)
         self._ear = ear
-        self._sequencer = Sequencer()
+        self._sequencer = Sequencer(order.task, view.after, live_bytes_max=view.live_bytes_max)
+        self._after = view.after
+        self._heard = asyncio.Event()
+        self._muted = False
         self._subscriptions: list[Subscription] = []
 
     async def listen(self) -> None:
@@ -31,6 +38,8 @@ class NatsWatch:
 
         Raises:
             Unavailable: not connected; no subscription is left.
+            InvalidMessage: the task is not yet where the reader says that he was.
+            NotFound: there is no such task (any more), and he says that he has read of it.
         """
         heard = await asyncio.gather(
             self._bus.subscribe(subjects.done(*self._names), self._hear_result),
@@ -42,6 +51,12 @@ class NatsWatch:
             if isinstance(one, BaseException):
                 await self.close()
                 raise one
+        if self._after is not None and self._after.epoch:
+            try:
+                await check_position(self._bus, self._names, self._after)
+            except BaseException:
+                await self.close()
+                raise
 
     def accepted(self) -> None:
         """Do nothing: subjects are heard before anybody speaks on them."""
@@ -56,15 +71,47 @@ class NatsWatch:
         body = await self._bus.read_result(*self._names, timeout_s=READ_TIMEOUT_S)
         return None if body is None else messages.decode(body, TaskResult)
 
-    def rest(self, stored: TaskResult) -> list[Event]:
-        """Return the output that was not heard live, as far as the result holds it."""
-        return self._sequencer.finish(stored)
+    async def events(self, result: asyncio.Future[TaskResult]) -> AsyncGenerator[Event, None]:
+        """Yield what happens, in order and each once; end behind what `result` brings."""
+        if self._after is not None and self._after.ended:
+            await result
+            return
+        sequencer = self._sequencer
+        replay = Replay(self._bus, self._names, sequencer)
+        while True:
+            self._heard.clear()
+            while (events := sequencer.pop()) is not None:
+                replay.went_on()
+                for event in events:
+                    yield event
+            ended = result.result() if result.done() else None
+            if ended is not None and (replay.is_over or not sequencer.is_short_of(ended)):
+                break
+            if ended is not None or sequencer.is_stuck:
+                await replay.step(ended)
+            else:
+                await self._first_of(result)
+        for event in sequencer.finish(result.result()):
+            yield event
+
+    def mute(self) -> None:
+        """Keep nothing for `events` from now on."""
+        self._muted = True
 
     async def close(self) -> None:
         """End the subscriptions."""
         subscriptions, self._subscriptions = self._subscriptions, []
         for subscription in subscriptions:
             await subscription.unsubscribe()
+
+    async def _first_of(self, result: asyncio.Future[TaskResult]) -> None:
+        """Wait for the result or a message; the caller bounds it."""
+        heard = asyncio.ensure_future(self._heard.wait())
+        both: tuple[asyncio.Future[Any], ...] = (result, heard)
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            heard.cancel()
 
     def _hear_result(self, message: Message) -> None:
         try:
@@ -74,6 +121,9 @@ class NatsWatch:
         self._ear.settle(stored)
 
     def _hear_event(self, message: Message) -> None:
-        for event in self._sequencer.take(message.headers, message.data):
-            if not self._ear.hear(event):
-                self._sequencer.lose(event)
+        if message.headers.get(headers.EVENT) == "started":
+            here: Here = {"epoch": 0, "attempt": 0, "position": ""}
+            self._ear.hear_start(started_of(read_event(message.data), here))
+        if not self._muted:
+            self._sequencer.hear(message.headers, message.data)
+            self._heard.set()

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
 from shared import headers, messages, subjects
 from shared.bus import Bus
-from shared.errors import ServiceError
+from shared.errors import ServiceError, Unavailable
 from shared.messages import OutputEvent
 from shared.record import Record
 from worker_agent.core.output import Piece
 
+OUTAGE_S = 2.0
+"""So long, of each outage, output waits for a connection; user code that writes much waits with it."""
+OUTAGE_STEP_S = 0.02
+
 
 class CoreVoice:
-    """Implements `ports.Voice`. What can't be said now is dropped: numbers show the gap, the result has the tail."""
+    """Implements `ports.Voice`. While its connection is renewed the task's output waits, so that nothing of it is lost.
+
+    What can't be said within that time is dropped: numbers show the gap, the result has the tail.
+    """
 
     def __init__(self, bus: Bus, worker: str) -> None:
         """Speak as `worker`."""
@@ -22,6 +30,7 @@ class CoreVoice:
         self._worker = worker
         self._attempt: tuple[str, int, int] | None = None
         self._number = 0
+        self._waits_until: float | None = None
 
     async def output(self, record: Record, task: str, piece: Piece) -> None:
         """Publish a piece of output."""
@@ -50,10 +59,24 @@ class CoreVoice:
             headers.ATTEMPT: str(record.attempt),
             headers.AT_MS: str(int(time.time() * 1000)),
         }
+        while not await self._said(subject, data, about):
+            now = time.monotonic()
+            if self._waits_until is None:
+                self._waits_until = now + OUTAGE_S
+            if now >= self._waits_until:
+                return
+            await asyncio.sleep(OUTAGE_STEP_S)
+        self._waits_until = None
+
+    async def _said(self, subject: str, data: bytes, about: dict[str, str]) -> bool:
+        """Try to publish; return False where that may go better soon."""
         try:
             await self._bus.publish(subject, data, headers=about)
+        except Unavailable:
+            return False
         except ServiceError:
-            return
+            return True  # it will never be taken
+        return True
 
     def _next_number(self, attempt: tuple[str, int, int]) -> int:
         """Count an attempt's messages, sent or not."""
