@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from shared import subjects
 from shared.ids import SHARDS, home
+from shared.traces.templates import template_of
 
 ids = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{7,63}", fullmatch=True)
 names = st.from_regex(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?", fullmatch=True)
@@ -116,7 +117,7 @@ def test_forms_of_subjects_hold_no_names(
         subjects.heartbeat(pool, session): "hb.>",
     }
 
-    assert {subject: subjects.template_of(subject) for subject in built} == built
+    assert {subject: template_of(subject) for subject in built} == built
 
 
 @pytest.mark.parametrize(

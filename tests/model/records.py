@@ -111,6 +111,8 @@ def abstracted(record: Record, *, snapshots: bool, classes: bool = False) -> Rec
         last_loss=None,
         tasks_done=0,
         end_reason="",
+        traceparent="",
+        tracestate="",
     )
 
 

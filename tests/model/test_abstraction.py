@@ -54,6 +54,8 @@ def records(draw: st.DrawFn) -> Record:
         losses=draw(st.integers(0, 3)),
         last_loss=draw(st.none() | losses),
         tasks_done=draw(st.integers(0, 9)),
+        traceparent=draw(st.text(max_size=3)),
+        tracestate=draw(st.text(max_size=3)),
     )
 
 

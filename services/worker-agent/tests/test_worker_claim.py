@@ -73,7 +73,7 @@ class FakeDelivery:
             1,
             10**14,
         )
-        self.delivered_ms = 1.0
+        self.asked_ms = self.delivered_ms = 1.0
         self.settled = ""
 
     async def ack(self) -> None:

@@ -65,6 +65,10 @@ class Record(Message, frozen=True, kw_only=True, omit_defaults=True):
     end_reason: str = ""
     replay_of: str = ""
     """The first task is a replay of this one."""
+    traceparent: str = ""
+    """W3C trace context of the first task, as its publisher gave it: whoever owns the session later goes on with it. No
+    rule looks at it."""
+    tracestate: str = ""
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +80,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     lane: str
     accepted_ms: int
     replay_of: str = ""
+    traceparent: str = ""
+    tracestate: str = ""
 
 
 class Death(msgspec.Struct, frozen=True, kw_only=True):

@@ -261,6 +261,11 @@ def node_delete(node: str) -> str:
     return f"node.{node}.delete"
 
 
+def spans(pool: str = "*", worker: str = "*") -> str:
+    """Spans of a worker's attempts, for whichever pool-manager exports them (core NATS)."""
+    return f"span.{pool}.{worker}"
+
+
 def renew(pool: str = "*", worker: str = "*") -> str:
     """Request by a worker to the pool-managers: its credential ends soon. Only that worker may publish here."""
     return f"renew.{pool}.{worker}"
@@ -283,17 +288,3 @@ IDLE_GROUP = "idle"
 """Queue group of idle workers on their pool's bells."""
 MANAGER_GROUP = "pool-manager"
 """Queue group of the pool-managers for requests that one of them answers."""
-
-_TEMPLATES = {
-    "task": "task.{tenant}.{pool}.{class}",
-    "session": "session.{tenant}.{session}.{task}",
-    "in": "in.{home}.{tenant}.{session}.{task}",
-    "q": "q.{shard}.{tenant}.{pool}.{class}",
-    "dlq": "dlq.{tenant}.{pool}",
-}
-
-
-def template_of(subject: str) -> str:
-    """Return a subject's form without its names: few values for all messages, as names of spans need them."""
-    word = subject.partition(".")[0]
-    return _TEMPLATES.get(word, f"{word}.>")

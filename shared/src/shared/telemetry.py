@@ -12,7 +12,7 @@ from opentelemetry.trace import SpanKind, Tracer, TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from shared import headers as names
-from shared import subjects
+from shared.traces.templates import template_of
 from shared.errors import ServiceError
 
 SCOPE = "agent-sandbox"
@@ -44,7 +44,7 @@ class Tracing:
             headers: those that will be sent; `traceparent` is put into them.
             body_bytes: size of the body.
         """
-        template = subjects.template_of(subject)
+        template = template_of(subject)
         attributes: dict[str, str | int] = {
             _SYSTEM: "nats",
             _OPERATION_TYPE: "send",

@@ -16,10 +16,12 @@ from shared.failpoints import Failpoints
 from shared.messages import CancelAnswer, CancelOrder, Credential, WorkerBeat, WorkerState
 from shared.quota import FullTenants
 from shared.service import Stop
+from shared.traces.context import Sampling
 from worker_agent.adapters.contact import BusContact
 from worker_agent.adapters.credential import Renewals
 from worker_agent.adapters.objects import TenantObjects
 from worker_agent.adapters.queue import PoolLanes
+from worker_agent.adapters.spans import SpanVoice
 from worker_agent.adapters.store import SessionStore
 from worker_agent.adapters.terminals import BusTerminals
 from worker_agent.adapters.voice import CoreVoice
@@ -27,10 +29,12 @@ from worker_agent.loops.beat import Beater, Fence
 from worker_agent.loops.claim import Claimer
 from worker_agent.loops.commit import Committer
 from worker_agent.loops.hold_session import SessionHolder
+from worker_agent.loops.note import Notes
 from worker_agent.loops.run_task import Ports, TaskRunner
 from worker_agent.loops.wait_for_bell import BellWaiter
 from worker_agent.pod import Pod
 from worker_agent.ports import Delivery, Held, Sandbox
+from worker_agent.settings import WorkerSettings
 
 log = logs.get(__name__)
 
@@ -74,6 +78,7 @@ class Worker:
                 committer=committer,
                 terminals=BusTerminals(bus, pod.spec.pod),
                 objects=lambda tenant: TenantObjects(bus, tenant, stall_s=settings.give_up_s),
+                notes=Notes(SpanVoice(bus, pod.spec), pod.place, sampling_of(settings)),
             ),
             pod.place,
             on_interrupt=settings.on_interrupt,
@@ -225,6 +230,13 @@ class Worker:
             outcome="cancelled" if running.status == "cancelled" else "finished",
             status=running.status,
         )
+
+
+def sampling_of(settings: WorkerSettings) -> Sampling | None:
+    """Return which traces are noted; None: none, and nothing is spent on them."""
+    if settings.trace_ratio is None:
+        return None
+    return Sampling(settings.trace_ratio, settings.trace_heeds_parent)
 
 
 async def serve(pod: Pod, opening: Awaitable[Sandbox], stop: Stop) -> None:

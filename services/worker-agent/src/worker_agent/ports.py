@@ -12,6 +12,7 @@ from shared.files import ObjectRef, Transfer
 from shared.letters import DeadLetter
 from shared.messages import TaskResult, TerminalAnswer, WorkerBeat
 from shared.record import Hold, Record
+from shared.traces.span import Span
 from worker_agent.core.claims import Headers
 from worker_agent.core.lanes import Lane
 from worker_agent.core.output import Piece, StreamName
@@ -56,6 +57,8 @@ class Delivery(Protocol):
     stream_seq: int
     time_ms: int
     """The servers' clock."""
+    asked_ms: float
+    """The worker's, when it asked for a message."""
     delivered_ms: float
     """The worker's."""
 
@@ -208,6 +211,14 @@ class Objects(Protocol):
 
     def writer(self) -> ObjectSink:
         """Return what stores a new object."""
+        ...
+
+
+class Spans(Protocol):
+    """Takes finished spans."""
+
+    async def tell(self, spans: tuple[Span, ...]) -> None:
+        """Hand spans to whoever exports them: best effort, never waits long, never fails."""
         ...
 
 

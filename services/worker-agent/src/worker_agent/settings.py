@@ -29,5 +29,9 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     log_level: str = "info"
     probes: str | None = None
     """`host:port` of `/livez`, `/readyz` and `/metrics`; None: there are none, and nothing is loaded for them."""
+    trace_ratio: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """Part of the traces that begin here of which spans are noted; None: traces are off, and nothing is spent on them."""
+    trace_heeds_parent: bool = True
+    """Of others' traces those are noted whose publisher wants it."""
     failpoints: str | None = None
     """For tests: folder of placed faults (`shared.failpoints`)."""

@@ -14,10 +14,12 @@ from shared.letters import DeadLetter
 from shared.messages import TaskResult
 from shared.record import Origin, Record
 from shared.service import Stop
+from shared.traces import Sampling
 from worker_agent.core.claims import Headers
 from worker_agent.core.results import Place, RunEnd
 from worker_agent.loops.commit import Committer
 from worker_agent.loops.hold_session import SessionHolder
+from worker_agent.loops.note import Notes
 from worker_agent.loops.run_task import Ports, TaskRunner
 from worker_agent.ports import Entry, Held
 
@@ -134,7 +136,7 @@ class FakeVoice:
 
 
 def holder(
-    truth: Any, sandbox: Any, *, give_up_s: float = 5.0, voice: FakeVoice | None = None
+    truth: Any, sandbox: Any, *, give_up_s: float = 5.0, voice: Any = None, spans: Any = None
 ) -> SessionHolder:
     """Return a holder of sessions over both."""
     voice = voice or FakeVoice()
@@ -146,6 +148,7 @@ def holder(
         committer=committer,
         terminals=None,  # type: ignore[arg-type]  # no task here has one
         objects=lambda _tenant: None,
+        notes=Notes(spans, PLACE, None if spans is None else Sampling()),
     )
     runner = TaskRunner(ports, PLACE, on_interrupt="rerun", on_change=lambda: None)
 

@@ -12,7 +12,7 @@ from typing import Protocol
 import structlog
 
 from shared import headers as names
-from shared import subjects
+from shared.traces.templates import template_of
 from shared.errors import ServiceError
 from shared.traces import span as words
 from shared.traces.context import Context
@@ -96,7 +96,7 @@ class PlainTracer:
         if parent is None:
             yield
             return
-        template = subjects.template_of(subject)
+        template = template_of(subject)
         with self.acting(f"publish {template}", parent, kind="producer") as span:
             if span is not None:
                 span.attributes |= words.messaging("publish", "send", subject, template)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from shared import headers, subjects
 from shared.bus import Bus, Message, Subscription
 from shared.bus import Delivery as BusDelivery
+from shared.traces import read_context
 from worker_agent.core.claims import Headers
 from worker_agent.core.lanes import Lane
 
@@ -18,8 +19,9 @@ PULL_S = 0.15
 class QueueDelivery:
     """Implements `ports.Delivery`."""
 
-    def __init__(self, delivery: BusDelivery) -> None:
-        """Wrap a delivery of the bus."""
+    def __init__(self, delivery: BusDelivery, asked_ms: float) -> None:
+        """Wrap a delivery of the bus that was asked for then."""
+        self.asked_ms = asked_ms
         self._delivery = delivery
         self.subject = delivery.subject
         self.data = delivery.data
@@ -48,6 +50,7 @@ def read_headers(fields: Mapping[str, str]) -> Headers:
         token=fields.get(headers.TOKEN),
         replay_of=fields.get(headers.REPLAY_OF),
         klass=fields.get(headers.CLASS),
+        trace=read_context(fields),
     )
 
 
@@ -90,9 +93,10 @@ class PoolLanes:
     async def pull(self, lane: Lane, *, wait: bool) -> QueueDelivery | None:
         """Ask a lane for one message: for a moment, or only for one that is there already."""
         klass, shard = lane
+        asked_ms = time.time() * 1000
         delivery = await self._bus.pull(
             subjects.queue_stream(shard),
             subjects.consumer(self._pool, klass),
             expires_s=PULL_S if wait else 0.0,
         )
-        return None if delivery is None else QueueDelivery(delivery)
+        return None if delivery is None else QueueDelivery(delivery, asked_ms)

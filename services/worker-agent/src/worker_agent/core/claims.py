@@ -13,6 +13,7 @@ from shared.ids import TaskId, parse_task_id, task_id_of_delivery
 from shared.quota import FULL_LASTS_S, FullTenants, TenantFull
 from shared.record import Hold, Origin, Record, is_mine
 from shared.subjects import asked_class, parse_queue
+from shared.traces.context import Context
 
 TRIES_MAX = 5
 """Claims of one token that may lose against other writers before it is dropped; the sweeper sends another."""
@@ -77,6 +78,8 @@ class Headers(msgspec.Struct, frozen=True, kw_only=True):
     replay_of: str | None = None
     klass: str | None = None
     """The class that a session's task says it asks for, whatever that may be; None: the session's own."""
+    trace: Context | None = None
+    """The trace that it belongs to; rubbish in its headers is none."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -121,6 +124,8 @@ def read_request(subject: str, headers: Headers, *, stream_seq: int, time_ms: in
         lane=klass,
         accepted_ms=time_ms,
         replay_of=replay_of,
+        traceparent="" if headers.trace is None else headers.trace.traceparent,
+        tracestate="" if headers.trace is None else headers.trace.state,
     )
     return Request(origin, task, problem)
 

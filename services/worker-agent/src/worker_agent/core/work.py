@@ -7,6 +7,20 @@ import msgspec
 from shared.errors import InvalidMessage
 from shared.messages import StartPath
 from shared.task import Task, decode_task
+from shared.traces.context import Context
+
+
+class Arrival(msgspec.Struct, frozen=True, kw_only=True):
+    """How a session came to this worker; wall clocks, nanoseconds since 1970."""
+
+    subject: str
+    message_id: str
+    body_bytes: int
+    token: Context | None
+    """Who sent the token, where it came by one."""
+    asked_ns: int
+    claimed_ns: int
+    settled_ns: int
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,6 +29,8 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     path: StartPath
     delivered_ms: float
     claimed_ms: float
+    arrival: Arrival | None = None
+    """The message that asked this worker to take the session; None: it had the session already."""
 
 
 def path_of(sent_ms: int, waiting_since_ms: float | None) -> StartPath:
@@ -46,6 +62,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     replay_of: str = ""
     origin: str = ""
     """Stream and sequence that it came from, where they are known."""
+    trace: Context | None = None
+    """The trace that its publisher began."""
 
 
 def read_task(work: Work) -> Task:

@@ -25,7 +25,7 @@ from shared.record import EndState, Hold, Record, is_mine
 from shared.subjects import parse_queue, queue_stream
 from worker_agent.core import claims
 from worker_agent.core.results import Attempt, Place, Verdict, letter_of, result_without_run
-from worker_agent.core.work import Taken, path_of
+from worker_agent.core.work import Arrival, Taken, path_of
 from worker_agent.loops.down_shards import DownShards
 from worker_agent.ports import Delivery, Held, Truth
 
@@ -78,14 +78,25 @@ class Claimer:
                 LimitExceeded,
             ):  # a full store, too, is a shard that is down
                 self._down.mark(session)
-        if isinstance(outcome, Held):
-            outcome.taken = Taken(
-                path=path_of(delivery.time_ms, waiting_since_ms),
-                delivered_ms=delivery.delivered_ms,
-                claimed_ms=time.time() * 1000,
-            )
+        claimed_ns = time.time_ns()
         await self._settle(delivery, session, outcome)
-        return outcome if isinstance(outcome, Held) else None
+        if not isinstance(outcome, Held):
+            return None
+        outcome.taken = Taken(
+            path=path_of(delivery.time_ms, waiting_since_ms),
+            delivered_ms=delivery.delivered_ms,
+            claimed_ms=claimed_ns / 1_000_000,
+            arrival=Arrival(
+                subject=delivery.subject,
+                message_id=headers.message_id or "",
+                body_bytes=len(delivery.data),
+                token=headers.trace if token is not None else None,
+                asked_ns=int(delivery.asked_ms * 1_000_000),
+                claimed_ns=claimed_ns,
+                settled_ns=time.time_ns(),
+            ),
+        )
+        return outcome
 
     async def _settle(self, delivery: Delivery, session: str, outcome: Outcome) -> None:
         """Ack what was won or is not wanted, give back what another worker should try.

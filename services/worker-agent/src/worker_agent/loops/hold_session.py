@@ -13,6 +13,7 @@ from shared.ids import can_be_found, home
 from shared.record import Hold, Record, is_mine
 from shared.service import Stop
 from shared.subjects import CLIENT_CLASSES, inbox_stream
+from shared.traces.context import parse_context
 from worker_agent.core import lanes
 from worker_agent.core.claims import entry_problem, read_replay_of
 from worker_agent.core.work import Taken, Work
@@ -79,6 +80,7 @@ class SessionHolder:
                     taken=_take(held),
                     replay_of=held.record.replay_of,
                     origin=held.origin,
+                    trace=parse_context(held.record.traceparent, held.record.tracestate),
                 ),
             )
         if held.record.state == "running":
@@ -236,4 +238,5 @@ def _work_of(record: Record, entry: Entry, taken: Taken) -> Work:
         problem=entry_problem(record.session, entry.task, entry.headers),
         replay_of=read_replay_of(entry.headers)[0],
         origin=f"{inbox_stream(home(record.session))}/{entry.seq}",
+        trace=entry.headers.trace,
     )

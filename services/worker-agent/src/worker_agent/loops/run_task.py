@@ -39,6 +39,7 @@ from worker_agent.core.results import (
 from worker_agent.core.work import Work, read_task
 from worker_agent.loops.bury import bury
 from worker_agent.loops.commit import Committer
+from worker_agent.loops.note import Note, Notes
 from worker_agent.loops.run_in_terminal import is_in_terminal, run_in_terminal
 from worker_agent.ports import Held, Objects, RunOrder, Sandbox, Terminals, Truth, Voice
 
@@ -68,6 +69,8 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     terminals: Terminals
     objects: Callable[[str], Objects]
     """Tenant -> its objects."""
+    notes: Notes
+    """Of spans."""
 
 
 class TaskRunner:
@@ -112,6 +115,7 @@ class TaskRunner:
             session=held.record.session, task=work.task, committed=asyncio.Event()
         )
         self._set("running")
+        note = self._ports.notes.begin(held, work)
         taken = work.taken
         timing = Timing(
             accepted_ms=work.accepted_ms,
@@ -120,8 +124,9 @@ class TaskRunner:
             claimed_ms=taken.claimed_ms,
         )
         try:
-            result, then = await self._result(held, work, timing)
+            result, then = await self._result(held, work, timing, note)
             self._set("saving")
+            note.saving()
             record = transitions.complete(
                 held.record, held.hold, inbox_seq=work.inbox_seq, then=then, now_ms=_now_ms()
             )
@@ -148,7 +153,9 @@ class TaskRunner:
                 if timing.started_ms
                 else 0.0,
             )
+            await note.committed(result)
         finally:
+            note.close()
             self.running.committed.set()
             self.running = None
             self._set("idle")
@@ -173,7 +180,7 @@ class TaskRunner:
         self._on_change()
 
     async def _result(
-        self, held: Held, work: Work, timing: Timing
+        self, held: Held, work: Work, timing: Timing, note: Note
     ) -> tuple[TaskResult, Literal["keep", "close"]]:
         """Return the task's result, and whether the session goes on after it."""
         record = held.record
@@ -196,7 +203,7 @@ class TaskRunner:
         verdict_or_run = self._decided(record, work, task)
         if isinstance(verdict_or_run, Verdict):
             return result_without_run(attempt, self._place, verdict_or_run), then
-        return await self._run(attempt, task, work), then
+        return await self._run(attempt, task, work, note), then
 
     async def _compare_clocks(self, record: Record) -> None:
         """Learn how far this machine's clock is off, once, where a deadline of the task's own depends on it."""
@@ -218,7 +225,7 @@ class TaskRunner:
         rule = "fail" if is_in_terminal(task) else task.on_interrupt or self._on_interrupt
         return after_interruption(record, work.task, rule)
 
-    async def _run(self, attempt: Attempt, task: Task, work: Work) -> TaskResult:
+    async def _run(self, attempt: Attempt, task: Task, work: Work, note: Note) -> TaskResult:
         record, started = attempt.record, [0.0]
         # A terminal is watched for as long as it lives: its flood is slowed down, never cut.
         book = OutputBook(publish_bytes_max=sys.maxsize) if is_in_terminal(task) else OutputBook()
@@ -233,6 +240,7 @@ class TaskRunner:
             await voice.event(
                 record, work.task, "started", at_ms=at_ms, pool=record.pool, timing=timing
             )
+            await note.started(timing)
 
         async def on_output(stream: Literal["stdout", "stderr"], data: bytes) -> None:
             piece, capped = book.add(stream, data)
