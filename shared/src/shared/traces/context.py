@@ -102,6 +102,11 @@ class Trace(msgspec.Struct, frozen=True):
     is_root: bool
     """The publisher said nothing: the trace begins with the acceptance."""
 
+    @property
+    def span_parent(self) -> Context:
+        """What spans of the task hang under, saying whether they are kept."""
+        return msgspec.structs.replace(self.parent, sampled=self.sampled)
+
     def attempt(self, task: str, epoch: int) -> Context:
         """Return the span of an attempt, of whichever worker."""
         return self.child("attempt", task, str(epoch))

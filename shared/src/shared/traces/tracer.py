@@ -12,11 +12,11 @@ from typing import Protocol
 import structlog
 
 from shared import headers as names
-from shared.traces.templates import template_of
 from shared.errors import ServiceError
 from shared.traces import span as words
 from shared.traces.context import Context
 from shared.traces.span import Link, Span, SpanBatch, SpanKind, Value
+from shared.traces.templates import template_of
 
 Tell = Callable[[tuple[Span, ...]], None]
 """Takes finished spans; never waits, never fails."""
@@ -55,14 +55,21 @@ class PlainTracer:
 
     @contextmanager
     def acting(
-        self, name: str, parent: Context, *, kind: SpanKind = "internal"
+        self, name: str, parent: Context, *, kind: SpanKind = "internal", start_ns: int = 0
     ) -> Iterator[CurrentSpan | None]:
-        """While inside, a span is under way, and what is done belongs to it; None: the trace is not kept."""
+        """While inside, a span is under way, and what is done belongs to it; None: the trace is not kept.
+
+        Args:
+            name: the span's.
+            parent: what it is a part of.
+            kind: OpenTelemetry's.
+            start_ns: when it began, nanoseconds since 1970; 0: now.
+        """
         if not parent.sampled:
             yield None
             return
         own = Context(parent.trace_id, secrets.token_hex(8), sampled=True, state=parent.state)
-        span, start_ns = CurrentSpan(own), time.time_ns()
+        span, start_ns = CurrentSpan(own), start_ns or time.time_ns()
         token = _current.set(own)
         ids = structlog.contextvars.bind_contextvars(trace_id=own.trace_id, span_id=own.span_id)
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from pool_manager.settings import PoolSettings
 from shared.bus import Bus, BusOptions
 from shared.bus.renewal import follow_file
+from shared.bus.types import Tracer
 from shared.errors import Unavailable
 from shared.identity import read_credential
 from shared.service import Stop
@@ -18,25 +19,32 @@ from shared.service import Stop
 CONNECT_ONCE_S = 2.0
 
 
-def _options(settings: PoolSettings, name: str, credential: str) -> BusOptions:
+def _options(
+    settings: PoolSettings, name: str, credential: str, tracer: Tracer | None
+) -> BusOptions:
     # Read again at each connect: whoever started the service renews it.
     return BusOptions(
         servers=settings.nats_servers,
         name=name,
         credential=lambda: read_credential(Path(credential)),
+        tracer=tracer,
     )
 
 
 @asynccontextmanager
 async def connection(
-    settings: PoolSettings, name: str, credential: str, stop: Stop
+    settings: PoolSettings,
+    name: str,
+    credential: str,
+    stop: Stop,
+    tracer: Tracer | None = None,
 ) -> AsyncIterator[Bus]:
     """Connect, however long the servers take to come up within `connect_s`, unless the service is to leave.
 
     Raises:
         Unavailable: no server took the connection.
     """
-    bus = await _connect(_options(settings, name, credential), settings.connect_s, stop)
+    bus = await _connect(_options(settings, name, credential, tracer), settings.connect_s, stop)
     following = asyncio.create_task(follow_file(bus, Path(credential)), name="credential")
     try:
         yield bus

@@ -13,6 +13,7 @@ from shared.bus import Bus
 from shared.errors import NotFound, OutcomeUnknown, Unavailable
 from shared.ids import SHARDS, home
 from shared.record import Record
+from shared.traces import read_context
 
 ATTEMPT_S = 0.5
 SHARD_S = 1.0
@@ -98,6 +99,7 @@ class StreamQueue:
             token=stored.headers.get(headers.TOKEN),
             message_id=stored.headers.get(headers.MESSAGE_ID),
             replay_of=stored.headers.get(headers.REPLAY_OF, ""),
+            trace=read_context(stored.headers),
         )
 
     async def remove(self, shard: int, seq: int) -> None:

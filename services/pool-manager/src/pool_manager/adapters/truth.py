@@ -16,6 +16,7 @@ from shared.errors import InvalidMessage, NotFound, ServiceError
 from shared.ids import home
 from shared.messages import TaskResult
 from shared.record import Record
+from shared.traces import read_context
 
 log = logs.get(__name__)
 
@@ -228,6 +229,7 @@ def _entry(stored: Stored) -> Entry:
         klass=klass,
         body=stored.data,
         replay_of=stored.headers.get(headers.REPLAY_OF, ""),
+        trace=read_context(stored.headers),
     )
 
 

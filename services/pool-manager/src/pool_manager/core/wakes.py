@@ -14,6 +14,7 @@ import msgspec
 from pool_manager.core.table import Row, key_of
 from shared.record import ENDED, Record
 from shared.subjects import is_more_urgent, most_urgent
+from shared.traces.context import Trace
 
 LET_GO_S = 0.3
 """After its release an owner looks into the inbox once more and may take the session back, workspace and all: a
@@ -32,6 +33,8 @@ class Wake(msgspec.Struct, frozen=True):
     """Classes that entries ask for; None: the session's own."""
     since: float = 0.0
     """Monotonic clock from which on it is to be acted on."""
+    trace: Trace | None = None
+    """Of the first entry of which it is known."""
 
     @property
     def key(self) -> str:
@@ -126,4 +129,6 @@ class Wakes:
 
 def _joined(first: Wake, second: Wake) -> Wake:
     seq = None if first.seq is None or second.seq is None else max(first.seq, second.seq)
-    return msgspec.structs.replace(second, seq=seq, asks=first.asks | second.asks)
+    return msgspec.structs.replace(
+        second, seq=seq, asks=first.asks | second.asks, trace=first.trace or second.trace
+    )

@@ -147,5 +147,7 @@ def _waiting(message: LaneMessage) -> Waiting | None:
         lane=message.klass,
         accepted_ms=message.accepted_ms,
         replay_of=message.replay_of,
+        traceparent="" if message.trace is None else message.trace.traceparent,
+        tracestate="" if message.trace is None else message.trace.state,
     )
     return Waiting(message.seq, origin, deadline_ms(message.body, message.accepted_ms))

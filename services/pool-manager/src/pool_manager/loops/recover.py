@@ -11,8 +11,10 @@ import msgspec
 from pool_manager.core import ends
 from pool_manager.core.table import Row
 from pool_manager.core.tokens import message_id
+from pool_manager.core.trail import TaskInHand
 from pool_manager.core.world import World
 from pool_manager.loops.hands import Hands, wait_for
+from pool_manager.loops.note import Notes
 from pool_manager.ports import Known, Queue, Truth
 from pool_manager.ports.letters import Letters
 from shared import logs
@@ -35,8 +37,16 @@ FORGET_EVERY_S = 10.0
 class Recoverer:
     """Judges owners and revokes those that are given up."""
 
-    def __init__(self, world: World, truth: Truth, queue: Queue, letters: Letters) -> None:
+    def __init__(
+        self,
+        world: World,
+        truth: Truth,
+        queue: Queue,
+        letters: Letters,
+        notes: Notes | None = None,
+    ) -> None:
         """Work on what `world` knows; what kills its workers ends among the dead letters."""
+        self._notes = notes or Notes()
         self.wanted = asyncio.Event()
         """Set when an owner may have to be given up: judge at once."""
         self.hands = Hands("recover", count=24, pending_max=4096)
@@ -86,17 +96,17 @@ class Recoverer:
 
     async def _revoke(self, row: Row, death: Death) -> None:
         self._condemned[row.key] = (row.seq, time.monotonic() + RETRY_S)
-        record = row.record
-        now_ms = int(time.time() * 1000)
-        death, task = await self._name_task(record, death)
+        record, start_ns = row.record, time.time_ns()
+        now_ms = start_ns // 1_000_000
+        death, hit = await self._name_task(record, death)
         revoked = revoke(record, death=death, now_ms=now_ms)
         buried: int | None = None
         try:
             if revoked.state == "poison":
-                if task is None:
+                if hit is None:
                     return  # which task it was is read again at the next judgement
-                result = ends.result(task, revoked, ends.POISON, now_ms=now_ms)
-                buried = await self._bury(revoked, task, result)
+                result = ends.result(hit.task, revoked, ends.POISON, now_ms=now_ms)
+                buried = await self._bury(revoked, hit.task, result)
                 seq = await self._truth.end(revoked, row.seq, result)
             else:
                 seq = await self._truth.write(revoked, row.seq)
@@ -122,8 +132,9 @@ class Recoverer:
             deaths=revoked.deaths,
             state=revoked.state,
         )
-        if revoked.state == "queued":
-            await send_token(self._queue, revoked, seq)
+        with self._notes.recovering(record, hit, death, start_ns):
+            if revoked.state == "queued":
+                await send_token(self._queue, revoked, seq)
 
     async def _bury(self, poison: Record, task: str, result: TaskResult) -> int | None:
         """Keep the task that kills its workers as a dead letter, before its result says so."""
@@ -159,20 +170,20 @@ class Recoverer:
             known.record, known.seq, now=time.monotonic(), stored_ms=known.stored_ms
         )
 
-    async def _name_task(self, record: Record, death: Death) -> tuple[Death, str | None]:
+    async def _name_task(self, record: Record, death: Death) -> tuple[Death, TaskInHand | None]:
         """Return the death with the task that it hit, and that task; None: there was none, or it is not known."""
         try:
-            task = await self._task_in_hand(record)
+            hit = await self._task_in_hand(record)
         except ServiceError:
             return death, None
-        if task is not None:
-            return msgspec.structs.replace(death, task=task), task
+        if hit is not None:
+            return msgspec.structs.replace(death, task=hit.task), hit
         return msgspec.structs.replace(death, in_task=not death.process_died), None
 
-    async def _task_in_hand(self, record: Record) -> str | None:
+    async def _task_in_hand(self, record: Record) -> TaskInHand | None:
         """Return the task that the owner had in hand, or may have had; None: there was nothing to do."""
         if not record.first_done:
-            return record.session
+            return TaskInHand.first(record)
         after = record.position
         while (
             entry := await self._truth.next_entry(record.tenant, record.session, after)
@@ -181,7 +192,9 @@ class Recoverer:
             if not can_be_found(entry.task):
                 continue  # it gets no result, so it was not run
             if await self._truth.result(record.tenant, record.session, entry.task) is None:
-                return entry.task
+                return TaskInHand(
+                    task=entry.task, accepted_ms=entry.accepted_ms, trace=entry.trace
+                )
         return None
 
 

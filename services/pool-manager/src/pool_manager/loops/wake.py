@@ -11,12 +11,14 @@ from pool_manager.core.wakes import Wake, Wakes, is_needed, lane_of
 from pool_manager.core.world import World
 from pool_manager.loops.entries import put_result
 from pool_manager.loops.hands import Hands, wait_for
+from pool_manager.loops.note import Notes
 from pool_manager.loops.recover import send_token
 from pool_manager.ports import Known, Queue, Truth
 from shared import logs
 from shared.errors import Conflict, OutcomeUnknown, ServiceError, Unavailable
 from shared.ids import can_be_found
 from shared.record import ENDED, Record
+from shared.traces import Trace
 from shared.transitions import wake
 
 log = logs.get(__name__)
@@ -36,8 +38,11 @@ class Waker:
     still sleeps after a grace. So an entry that the first one missed waits half a second, not for a sweep.
     """
 
-    def __init__(self, world: World, truth: Truth, queue: Queue) -> None:
-        """Work on what `world` knows."""
+    def __init__(
+        self, world: World, truth: Truth, queue: Queue, notes: Notes | None = None
+    ) -> None:
+        """Work on what `world` knows; None: nothing is traced."""
+        self._notes = notes or Notes()
         self.hands = Hands("wake", count=16, pending_max=4096)
         self._wanted = asyncio.Event()
         self._world = world
@@ -103,18 +108,22 @@ class Waker:
             if not is_needed(due, known.record):
                 self._wakes.keep(due, known.record)
                 return True
-            if await self.wake(known, lane_of(due, known.record)):
+            if await self.wake(known, lane_of(due, known.record), due.trace):
                 return True
             known = await self._truth.read(*where)
             if known is not None:
                 self._apply(known)
         return False
 
-    async def wake(self, known: Known, lane: str) -> bool:
+    async def wake(self, known: Known, lane: str, trace: Trace | None = None) -> bool:
         """Let a session wait for a worker in this lane, with a token; False: somebody else wrote, or it is not known.
 
         It was idle or waiting; or queued, and rises: its former token is left where it is.
         """
+        with self._notes.waking(known.record, trace, lane):
+            return await self._wake(known, lane)
+
+    async def _wake(self, known: Known, lane: str) -> bool:
         woken = wake(known.record, lane=lane)
         try:
             seq = await self._truth.write(woken, known.seq)

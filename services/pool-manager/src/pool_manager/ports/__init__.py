@@ -17,6 +17,7 @@ from pool_manager.core.peers import ManagerBeat
 from shared.messages import CancelAnswer, CancelOrder, PodSpec, Slot, TaskResult
 from shared.quota import FullTenants
 from shared.record import Record
+from shared.traces.context import Context
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -39,6 +40,7 @@ class Entry(msgspec.Struct, frozen=True):
     """Class that it asks for; None: the session's own, or none that there is."""
     body: bytes = b""
     replay_of: str = ""
+    trace: Context | None = None
 
     @property
     def came(self) -> Came:
@@ -60,6 +62,7 @@ class LaneMessage(msgspec.Struct, frozen=True):
     """Session that wants a worker; None: a plain task message."""
     message_id: str | None
     replay_of: str = ""
+    trace: Context | None = None
 
 
 class Truth(Protocol):

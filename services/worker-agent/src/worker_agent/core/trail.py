@@ -12,7 +12,7 @@ from shared.messages import TaskResult
 from shared.record import Record
 from shared.traces import span as words
 from shared.traces.context import Context, Trace
-from shared.traces.span import OURS, Link, Span, SpanKind, Value
+from shared.traces.span import OURS, Link, Span, Value
 from shared.traces.templates import template_of
 from worker_agent.core.results import Place
 from worker_agent.core.work import Arrival, Work
@@ -218,13 +218,11 @@ def _span(
     attributes: dict[str, Value],
     *,
     error: str = "",
-    kind: SpanKind = "internal",
 ) -> Span:
     """Return a part of the attempt."""
     part = trail.trace.child(name, trail.work.task, str(trail.record.epoch))
     return Span(
         name=name,
-        kind=kind,
         trace=part.trace_id,
         id=part.span_id,
         parent=trail.own.span_id,

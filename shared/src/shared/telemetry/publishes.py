@@ -1,6 +1,6 @@
-"""Spans and their context in message headers. The only module that knows OpenTelemetry, an optional dependency.
+"""Spans of publishes by OpenTelemetry, for clients and the gateway: they belong to whatever span the program is in.
 
-Nothing in `shared` imports this module: who wants spans makes a `Tracing` and hands it to `BusOptions.tracer`.
+Who wants them makes a `Tracing` and hands it to `BusOptions.tracer`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from opentelemetry.trace import SpanKind, Tracer, TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from shared import headers as names
-from shared.traces.templates import template_of
 from shared.errors import ServiceError
+from shared.traces.templates import template_of
 
 SCOPE = "agent-sandbox"
 """Name of the instrumentation, as backends show it."""

@@ -1,0 +1,62 @@
+"""Notes what pool-managers do for a task that is traced. Off, it does nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pool_manager.core.trail import TaskInHand, lost_attempt, names_of
+from shared.record import Death, Record
+from shared.traces import PlainTracer, Sampling, Trace
+from shared.traces.span import OURS, Link
+
+
+class Notes:
+    """Spans of a pool-manager's acts."""
+
+    def __init__(self, tracer: PlainTracer | None = None, sampling: Sampling | None = None) -> None:
+        """Note by `tracer`; None: nothing."""
+        self._tracer = tracer
+        self.sampling = sampling if tracer is not None else None
+
+    @contextmanager
+    def recovering(
+        self, lost: Record, hit: TaskInHand | None, death: Death, start_ns: int
+    ) -> Iterator[None]:
+        """While inside, a session whose owner was given up goes to the next one. Tells of the lost attempt first.
+
+        Args:
+            lost: the record as the lost owner had it.
+            hit: the task that it had in hand; None: none.
+            death: what was seen.
+            start_ns: when it began to be given up, nanoseconds since 1970.
+        """
+        if self._tracer is None or self.sampling is None or hit is None:
+            yield
+            return
+        trace = hit.trace_in(lost, self.sampling)
+        if trace.sampled:
+            self._tracer.tell((lost_attempt(lost, hit, trace, death, time.time_ns()),))
+        with self._tracer.acting("recover session", trace.span_parent, start_ns=start_ns) as span:
+            if span is not None:
+                span.attributes |= names_of(lost, hit.task)
+                span.attributes[f"{OURS}recovery.cause"] = death.cause
+                span.attributes[f"{OURS}recovery.worker"] = lost.owner or ""
+                if death.silent_ms is not None:
+                    span.attributes[f"{OURS}recovery.silent_ms"] = death.silent_ms
+                before = trace.attempt(hit.task, lost.epoch)
+                span.links = (Link.to(before, "lost_attempt"),)
+            yield
+
+    @contextmanager
+    def waking(self, record: Record, trace: Trace | None, lane: str) -> Iterator[None]:
+        """While inside, a session that sleeps is given something to do."""
+        if self._tracer is None or trace is None:
+            yield
+            return
+        with self._tracer.acting("wake session", trace.span_parent) as span:
+            if span is not None:
+                span.attributes |= names_of(record)
+                span.attributes[f"{OURS}class"] = lane
+            yield
