@@ -19,6 +19,7 @@ from shared.errors import (
     ServiceError,
     Unavailable,
 )
+from shared.times import time_ms_of
 
 
 def error(code: int, err_code: int, description: str = "") -> ServiceError:
@@ -89,7 +90,7 @@ def test_no_message_is_none_and_no_stream_is_an_error() -> None:
 def test_timestamps_have_any_number_of_digits(fraction: str) -> None:
     """The servers leave out trailing zeros."""
     expected = int((fraction[1:] + "000")[:3])
-    assert answers.time_ms_of(f"1970-01-01T00:00:01{fraction}Z") == 1000 + expected
+    assert time_ms_of(f"1970-01-01T00:00:01{fraction}Z") == 1000 + expected
 
 
 @pytest.mark.parametrize(

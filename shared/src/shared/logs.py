@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import structlog
 
+Source = Callable[[], dict[str, str]]
+_sources: list[Source] = []
 _encoder = msgspec.json.Encoder(enc_hook=repr)
 _ways: list[tuple[str, bool]] = []
 """The (level, for a terminal) that is set up."""
@@ -20,6 +23,20 @@ _ways: list[tuple[str, bool]] = []
 
 def _to_json(_logger: Any, _name: str, event: structlog.typing.EventDict) -> str:
     return _encoder.encode(event).decode()
+
+
+def add_source(source: Source) -> None:
+    """Put what `source` returns on every later line: ids of the span that the program is in, say."""
+    if source not in _sources:
+        _sources.append(source)
+
+
+def _add_sources(
+    _logger: Any, _name: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    for source in _sources:
+        event.update(source())
+    return event
 
 
 def configure(*, service: str, level: str = "info", instance: str = "") -> None:
@@ -43,6 +60,7 @@ def _set_up(level: str, *, human: bool) -> None:
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
+            _add_sources,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,

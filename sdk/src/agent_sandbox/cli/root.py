@@ -22,10 +22,13 @@ from agent_sandbox.cli.transfer import get, put
 from agent_sandbox.results import EXIT_CANCELLED, EXIT_SYSTEM
 from shared import logs
 from shared.errors import ServiceError
+from shared.traces.settings import open_sdk
 
 EPILOG = """Exit codes of run, session exec, session python and deadletter replay: the program's own (128 + signal where one
 killed it); 124 timeout or deadline; 125 fault or refusal of the system; 126 or 127 the program can't be run or found; 130
 cancelled by Ctrl-C; 137 out of memory. Of all: 2 wrong usage, 125 anything else."""
+TRACED = ("run", "session", "deadletter")
+"""Commands that publish tasks: what they do begins a trace, where `OTEL_…` variables ask for that."""
 
 
 @click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
@@ -52,6 +55,8 @@ def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str
 def main() -> None:
     """Run the command line; what a user can meet is one line on stderr, never a traceback."""
     logs.configure(service="cli", level="critical")
+    traced = sys.argv[1:2] and sys.argv[1] in TRACED
+    telemetry = open_sdk(os.environ, "agent-sandbox-cli", str(os.getpid())) if traced else None
     try:
         code = root(standalone_mode=False)
     except click.ClickException as exc:
@@ -64,6 +69,9 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
+    finally:
+        if telemetry is not None:
+            telemetry.close()
     sys.exit(code if isinstance(code, int) else 0)
 
 

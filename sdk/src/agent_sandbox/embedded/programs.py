@@ -56,6 +56,9 @@ SERVICE_MODULES = (
     "worker_agent",
 )
 """What must be installed: the services, and what nodes start by name."""
+TRACE_PREFIX = "OTEL_"
+"""Variables of services that export spans; they may hold the key of whoever takes them, so the others do not get them."""
+EXPORTING = ("pool_manager", "gateway")
 DIGEST_VARIABLE = "AGENT_SANDBOX_POOLS_DIGEST"
 """Changes when the pools did, and with it the service's command: it is started anew."""
 
@@ -185,7 +188,8 @@ def prepare(folder: Folder, cluster: ClusterFile, name: str, module: str) -> Ser
         name,
         "manager",
         argv=(sys.executable, "-m", module),
-        env=inherited(os.environ) | {MARK_VARIABLE: cluster.id, "PYTHONUNBUFFERED": "1"},
+        env=inherited(os.environ, traces=module in EXPORTING)
+        | {MARK_VARIABLE: cluster.id, "PYTHONUNBUFFERED": "1"},
         log_file=folder.log(name),
     )
     service.ready_file = folder.ready / name
@@ -193,6 +197,9 @@ def prepare(folder: Folder, cluster: ClusterFile, name: str, module: str) -> Ser
     return service
 
 
-def inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what services inherit."""
-    return {name: environ[name] for name in KEPT_VARIABLES if name in environ}
+def inherited(environ: Mapping[str, str], *, traces: bool) -> dict[str, str]:
+    """Return what a process of ours inherits; with `traces` also where spans go, and who may bring them there."""
+    kept = {name: environ[name] for name in KEPT_VARIABLES if name in environ}
+    if traces:
+        kept |= {name: value for name, value in environ.items() if name.startswith(TRACE_PREFIX)}
+    return kept

@@ -172,7 +172,8 @@ def _spawn(folder: Folder, cluster: ClusterFile) -> subprocess.Popen[bytes]:
         with log_file.open("ab") as output:
             return subprocess.Popen(
                 [sys.executable, "-m", "agent_sandbox.embedded", str(folder.path)],
-                env=inherited(os.environ) | {MARK_VARIABLE: cluster.id, "PYTHONUNBUFFERED": "1"},
+                env=inherited(os.environ, traces=True)
+                | {MARK_VARIABLE: cluster.id, "PYTHONUNBUFFERED": "1"},
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -10,6 +10,7 @@ from gateway import app
 from gateway.settings import PREFIX, GatewaySettings
 from shared import logs, service
 from shared.settings import SettingsError, load
+from shared.traces.settings import open_sdk
 
 CLOSE_S = 3.0
 """After the requests under way: connections to the servers."""
@@ -24,7 +25,16 @@ def main() -> int:
         return 2
     logs.configure(service="gateway", level=settings.log_level, instance=settings.name)
     drain_s = settings.drain_s + CLOSE_S
-    return asyncio.run(service.run(lambda stop: app.run(settings, stop), drain_s=drain_s))
+    telemetry = open_sdk(os.environ, "gateway", settings.name)
+    try:
+        return asyncio.run(
+            service.run(
+                lambda stop: app.run(settings, stop, traced=telemetry is not None), drain_s=drain_s
+            )
+        )
+    finally:
+        if telemetry is not None:
+            telemetry.close()
 
 
 if __name__ == "__main__":

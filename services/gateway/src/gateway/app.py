@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 from gateway.adapters.clients import Clients
 from gateway.adapters.http.site import make_site
@@ -21,8 +22,13 @@ POLL_S = 0.02
 FOLLOW_S = 1.0
 
 
-async def run(settings: GatewaySettings, stop: Stop) -> None:
+async def run(settings: GatewaySettings, stop: Stop, *, traced: bool = False) -> None:
     """Be a gateway until `stop` is set; then end what is under way within its time.
+
+    Args:
+        settings: of this gateway.
+        stop: set when it is to leave.
+        traced: make a span of each request.
 
     Raises:
         ServiceError: the tenants' file can't be used, or nothing can listen there.
@@ -31,7 +37,12 @@ async def run(settings: GatewaySettings, stop: Stop) -> None:
     tenants = Tenants(Path(settings.tenants_file))
     tenants.refresh()
     clients = Clients(tenants, settings.servers)
-    server = make_server(make_site(settings, tenants, clients), settings)
+    site: Any = make_site(settings, tenants, clients)
+    if traced:
+        from shared.telemetry.http import HttpSpans  # noqa: PLC0415 - only where it is asked for
+
+        site = HttpSpans(site)
+    server = make_server(site, settings)
     serving = asyncio.create_task(server._serve(), name="server")
     try:
         await _listens(server, serving)

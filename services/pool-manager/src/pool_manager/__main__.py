@@ -11,6 +11,7 @@ from pool_manager.settings import PREFIX, PoolSettings
 from shared import logs, service
 from shared.errors import ServiceError
 from shared.settings import SettingsError, load, to_environ
+from shared.traces.settings import open_traces
 
 
 def main(arguments: list[str]) -> int:
@@ -25,13 +26,17 @@ def main(arguments: list[str]) -> int:
             sys.stdout.write(f"{name}={value}\n")
         return 0
     logs.configure(service="pool-manager", level=settings.log_level, instance=settings.name)
+    traces = open_traces(os.environ, "pool-manager", settings.name)
     try:
         return asyncio.run(
-            service.run(lambda stop: app.run(settings, stop), drain_s=settings.drain_s)
+            service.run(lambda stop: app.run(settings, stop, traces), drain_s=settings.drain_s)
         )
     except (ServiceError, OSError) as exc:
         logs.get(__name__).error("manager.not_started", error=str(exc))
         return service.EXIT_FAILED
+    finally:
+        if traces is not None:
+            traces.sink.close()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from pool_manager.adapters.objects import StreamObjects
 from pool_manager.adapters.outputs import StreamOutputs
 from pool_manager.adapters.queue import StreamQueue
 from pool_manager.adapters.results import StreamResults
+from pool_manager.adapters.spans import SpanExport
 from pool_manager.adapters.truth import StreamTruth
 from pool_manager.core.clock import ServerClock
 from pool_manager.core.lost import Bounds
@@ -33,6 +34,7 @@ from pool_manager.loops.expire import Expirer
 from pool_manager.loops.hear import Ears
 from pool_manager.loops.learn import Learner
 from pool_manager.loops.measure import Measurer
+from pool_manager.loops.note import Notes
 from pool_manager.loops.objects import ObjectKeeper
 from pool_manager.loops.overdue import Overdue
 from pool_manager.loops.quota import QuotaKeeper
@@ -55,6 +57,8 @@ from shared.metrics import DECLARED, Book
 from shared.pools import PoolSpec
 from shared.probes import Health, nats_problem, note_contact_often, probed
 from shared.service import Stop
+from shared.traces import PlainTracer, Sampling
+from shared.traces.settings import Traces
 
 log = logs.get(__name__)
 
@@ -66,9 +70,14 @@ class Manager:
     """One pool-manager."""
 
     def __init__(
-        self, settings: PoolSettings, pools: tuple[PoolSpec, ...], signer: WorkerSigner, bus: Bus
+        self,
+        settings: PoolSettings,
+        pools: tuple[PoolSpec, ...],
+        signer: WorkerSigner,
+        bus: Bus,
+        notes: Notes,
     ) -> None:
-        """Join adapters and loops."""
+        """Join adapters and loops; what they do for tasks that are traced goes into `notes`."""
         bounds = Bounds(
             suspect_s=settings.suspect_s,
             fence_s=settings.fence_s,
@@ -89,14 +98,14 @@ class Manager:
             pools,
             settings.nats_servers,
             valid_s=settings.worker_valid_s,
-            common=_common(settings),
+            common=_common(settings, notes.sampling),
         )
         self._refiller = Refiller(self.world, at("refill", slots), pods, mint)
         self._refiller.times = Times(start_s=settings.start_s, spare_s=settings.spare_s)
         self._recoverer = Recoverer(
-            self.world, at("recover", truth), at("recover", queue), at("recover", letters)
+            self.world, at("recover", truth), at("recover", queue), at("recover", letters), notes
         )
-        self._waker = Waker(self.world, at("wake", truth), at("wake", queue))
+        self._waker = Waker(self.world, at("wake", truth), at("wake", queue), notes)
         self._ringer = Ringer(self.world, at("ring", queue), self._refiller.wanted)
         self._quotas = QuotaKeeper(self.world, truth, voice, mint, quotas_of(settings))
         self._overdue = Overdue(
@@ -243,7 +252,7 @@ def quotas_of(settings: PoolSettings) -> Quotas:
     )
 
 
-def _common(settings: PoolSettings) -> dict[str, str]:
+def _common(settings: PoolSettings, sampling: Sampling | None) -> dict[str, str]:
     """Return the settings of every worker."""
     common = {
         "WORKER_FENCE_S": str(settings.fence_s),
@@ -251,6 +260,9 @@ def _common(settings: PoolSettings) -> dict[str, str]:
     }
     if settings.worker_probes is not None:
         common["WORKER_PROBES"] = settings.worker_probes
+    if sampling is not None:
+        common["WORKER_TRACE_RATIO"] = str(sampling.ratio)
+        common["WORKER_TRACE_HEEDS_PARENT"] = str(sampling.heeds_parent).lower()
     if settings.failpoints is not None:
         common["WORKER_FAILPOINTS"] = settings.failpoints
     return common
@@ -271,8 +283,8 @@ async def say_leaving(voice: Voice, me: str) -> None:
         await voice.beat(ManagerBeat(manager=me, leaving=True))
 
 
-async def run(settings: PoolSettings, stop: Stop) -> None:
-    """Be a pool-manager until `stop` is set.
+async def run(settings: PoolSettings, stop: Stop, traces: Traces | None = None) -> None:
+    """Be a pool-manager until `stop` is set; spans go where `traces` says.
 
     Raises:
         ServiceError: it cannot start.
@@ -280,15 +292,20 @@ async def run(settings: PoolSettings, stop: Stop) -> None:
     pools = read_pools(Path(settings.pools_file))
     signer = read_signer(Path(settings.signer_file))
     log.info("manager.connecting", servers=len(settings.nats_servers))
+    export = SpanExport(traces.sink, settings.name) if traces else None
+    tracer = PlainTracer(export.tell) if export else None
+    notes = Notes(tracer, traces.sampling if traces else None)
     health, book = Health(settings.ready_file), Book(DECLARED["pool-manager"])
     async with AsyncExitStack() as closing:
         await closing.enter_async_context(
             probed(health, book, address=settings.probes, url_file=settings.probes_url_file)
         )
         bus = await closing.enter_async_context(
-            connection(settings, settings.name, settings.credential_file, stop)
+            connection(settings, settings.name, settings.credential_file, stop, tracer)
         )
-        manager = Manager(settings, pools, signer, bus)
+        manager = Manager(settings, pools, signer, bus, notes)
+        if export is not None:
+            await export.hear(bus)
         if settings.system_credential_file is not None:
             name, path = f"{settings.name}-system", settings.system_credential_file
             servers = await closing.enter_async_context(connection(settings, name, path, stop))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -19,6 +18,7 @@ from shared.errors import (
     ServiceError,
     Unavailable,
 )
+from shared.times import time_ms_of
 
 WRONG_LAST_SEQUENCE = frozenset({10071, 10164})
 STORE_FAILED = 10077
@@ -228,10 +228,3 @@ def parse_headers(block: bytes) -> dict[str, str]:
         if colon:
             headers[name.decode(errors="replace").strip()] = value.decode(errors="replace").strip()
     return headers
-
-
-def time_ms_of(text: str) -> int:
-    """Return a server's timestamp (RFC 3339, nanoseconds, UTC) as milliseconds since 1970."""
-    head, _, fraction = text.removesuffix("Z").partition(".")
-    seconds = int(datetime.fromisoformat(head).replace(tzinfo=UTC).timestamp())
-    return seconds * 1000 + int((fraction + "000")[:3])

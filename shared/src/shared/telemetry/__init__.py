@@ -1,8 +1,8 @@
 """The only package that knows OpenTelemetry, an optional dependency.
 
-Nothing in `shared` imports it but `shared.traces.settings`, once traces are asked for.
+It is imported where traces are asked for (`shared.traces.settings`), or where the program uses OpenTelemetry itself.
 """
 
-from shared.telemetry.publishes import Tracing
+from shared.telemetry.publishes import Tracing, own_tracing
 
-__all__ = ["Tracing"]
+__all__ = ["Tracing", "own_tracing"]

@@ -68,7 +68,7 @@ class SpanSink:
 
 def open_sink(environ: Mapping[str, str], service: str, instance: str) -> SpanSink | None:
     """Return a sink with the exporters that `OTEL_TRACES_EXPORTER` names; None: none of them can be used."""
-    _hear_complaints()
+    hear_complaints()
     exporters = make_exporters(environ)
     if not exporters:
         return None
@@ -87,9 +87,10 @@ def make_exporters(environ: Mapping[str, str]) -> list[SpanExporter]:
     for name in (environ.get("OTEL_TRACES_EXPORTER") or "otlp").split(","):
         known = _WIRES.get(wire.strip(), wire) if name.strip() == "otlp" else name.strip()
         found = list(entry_points(group="opentelemetry_traces_exporter", name=known))
+        if not found:
+            log.error("exporter.not_installed", exporter=known[:80])
+            continue
         try:
-            if not found:
-                raise ValueError("no package for it is installed")
             made.append(found[0].load()())
         except Exception as exc:  # noqa: BLE001 - whatever a plug-in raises, the service goes on without it
             log.error("exporter.unusable", exporter=known[:80], error=str(exc))  # noqa: TRY400 - says all
@@ -154,7 +155,7 @@ class _Complaints(logging.Handler):
         log.warning("telemetry.failed", what=record.name, error=record.getMessage()[:300])
 
 
-def _hear_complaints() -> None:
+def hear_complaints() -> None:
     """Let the SDK's warnings (a collector that does not answer) appear as lines of ours."""
     logger = logging.getLogger("opentelemetry")
     if not any(isinstance(handler, _Complaints) for handler in logger.handlers):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from opentelemetry.trace import SpanKind, Tracer, TracerProvider
+from opentelemetry.trace import SpanKind, Tracer, TracerProvider, get_tracer_provider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from shared import headers as names
@@ -66,3 +66,8 @@ class Tracing:
             except ServiceError as exc:
                 span.set_attribute(_ERROR_TYPE, exc.code)
                 raise
+
+
+def own_tracing() -> Tracing:
+    """Return spans by the provider that the program has set up; without one they are part of its present span only."""
+    return Tracing(get_tracer_provider())

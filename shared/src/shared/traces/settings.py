@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import msgspec
 
@@ -25,6 +26,13 @@ class Traces(msgspec.Struct, frozen=True):
 
     sampling: Sampling
     sink: Sink
+
+
+class Closing(Protocol):
+    """Something that is closed at a process' end."""
+
+    def close(self) -> None:
+        """Export what is left, within a bound."""
 
 
 def is_asked(environ: Mapping[str, str]) -> bool:
@@ -66,7 +74,23 @@ def open_traces(environ: Mapping[str, str], service: str, instance: str) -> Trac
     try:
         from shared.telemetry.export import open_sink  # noqa: PLC0415 - only where it is asked for
     except ImportError as exc:
-        log.error("telemetry.not_installed", error=str(exc), needs="agent-sandbox[telemetry]")  # noqa: TRY400 - says all
+        _say_missing(exc)
         return None
     sink = open_sink(environ, service, instance)
     return None if sink is None else Traces(read_sampling(environ), sink)
+
+
+def open_sdk(environ: Mapping[str, str], service: str, instance: str) -> Closing | None:
+    """Set up OpenTelemetry's SDK for this process, as the variables ask for; None: traces are off."""
+    if not is_asked(environ):
+        return None
+    try:
+        from shared.telemetry.provider import open_telemetry  # noqa: PLC0415 - only where it is asked for
+    except ImportError as exc:
+        _say_missing(exc)
+        return None
+    return open_telemetry(environ, service, instance)
+
+
+def _say_missing(exc: ImportError) -> None:
+    log.error("telemetry.not_installed", error=str(exc), needs="agent-sandbox[telemetry]")

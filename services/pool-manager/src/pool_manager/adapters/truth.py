@@ -11,11 +11,11 @@ from pool_manager.core.clock import ServerClock
 from pool_manager.ports import Entry, Known
 from shared import headers, logs, messages, subjects
 from shared.bus import Bus, Stored, Write
-from shared.bus.answers import time_ms_of
 from shared.errors import InvalidMessage, NotFound, ServiceError
 from shared.ids import home
 from shared.messages import TaskResult
 from shared.record import Record
+from shared.times import time_ms_of
 from shared.traces import read_context
 
 log = logs.get(__name__)

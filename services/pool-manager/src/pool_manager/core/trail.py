@@ -61,10 +61,16 @@ def lost_attempt(lost: Record, hit: TaskInHand, trace: Trace, death: Death, end_
         end_ns: when it was given up, nanoseconds since 1970.
     """
     own = trace.attempt(hit.task, lost.epoch)
-    begun_ms = lost.claimed_ms if hit.is_first else max(lost.claimed_ms, hit.accepted_ms, lost.last_done_ms)
+    begun_ms = (
+        lost.claimed_ms
+        if hit.is_first
+        else max(lost.claimed_ms, hit.accepted_ms, lost.last_done_ms)
+    )
     where = (lost.tenant, lost.session)
     subject = (
-        subjects.payload(lost.pool, *where) if hit.is_first else subjects.inbox(*where, hit.task)
+        subjects.task(lost.tenant, lost.pool, lost.client_lane)
+        if hit.is_first
+        else subjects.session_task(*where, hit.task)
     )
     template = template_of(subject)
     links = [Link.to(trace.parent, "creation")]

@@ -135,7 +135,9 @@ class Ears:
         except InvalidMessage:
             asked = None  # its worker will say what is wrong with it
         seq = int(message.headers[SEQUENCE])
-        self._waker.heard(Wake(tenant, session, seq, frozenset({asked}), time.monotonic()))
+        trace = self._waker.trace_of(message.headers, tenant, session)
+        wake = Wake(tenant, session, seq, frozenset({asked}), time.monotonic(), trace)
+        self._waker.heard(wake)
 
     def bell(self, message: Heard) -> None:
         """A message was stored in a lane, or somebody rings for it again."""

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pool_manager.core.trail import TaskInHand, lost_attempt, names_of
 from shared.record import Death, Record
-from shared.traces import PlainTracer, Sampling, Trace
+from shared.times import time_ms_of
+from shared.traces import PlainTracer, Sampling, Trace, read_context
+from shared.traces.context import trace_of
 from shared.traces.span import OURS, Link
+
+SUBJECT = "Nats-Subject"
+TIME_STAMP = "Nats-Time-Stamp"
+"""On a repeated message: where it was stored, and when."""
 
 
 class Notes:
@@ -48,6 +54,23 @@ class Notes:
                 before = trace.attempt(hit.task, lost.epoch)
                 span.links = (Link.to(before, "lost_attempt"),)
             yield
+
+    def of_entry(self, fields: Mapping[str, str], tenant: str, session: str) -> Trace | None:
+        """Return the trace of an inbox entry.
+
+        Args:
+            fields: its headers, with those that its stream adds when it repeats it.
+            tenant: whose.
+            session: its session.
+        """
+        if self.sampling is None:
+            return None
+        task = fields.get(SUBJECT, "").rpartition(".")[2]
+        try:
+            accepted_ms = time_ms_of(fields[TIME_STAMP])
+        except (KeyError, ValueError):
+            return None
+        return trace_of(read_context(fields), (tenant, session, task), accepted_ms, self.sampling)
 
     @contextmanager
     def waking(self, record: Record, trace: Trace | None, lane: str) -> Iterator[None]:

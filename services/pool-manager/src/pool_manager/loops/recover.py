@@ -192,9 +192,7 @@ class Recoverer:
             if not can_be_found(entry.task):
                 continue  # it gets no result, so it was not run
             if await self._truth.result(record.tenant, record.session, entry.task) is None:
-                return TaskInHand(
-                    task=entry.task, accepted_ms=entry.accepted_ms, trace=entry.trace
-                )
+                return TaskInHand(task=entry.task, accepted_ms=entry.accepted_ms, trace=entry.trace)
         return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 
 from pool_manager.core import ends
 from pool_manager.core.table import key_of
@@ -49,6 +50,10 @@ class Waker:
         self._truth = truth
         self._queue = queue
         self._wakes = Wakes()
+
+    def trace_of(self, fields: Mapping[str, str], tenant: str, session: str) -> Trace | None:
+        """Return the trace of an inbox entry, from its headers as the stream repeats them; None: nothing is traced."""
+        return self._notes.of_entry(fields, tenant, session)
 
     def heard(self, wake: Wake) -> None:
         """Something entered a session's inbox."""

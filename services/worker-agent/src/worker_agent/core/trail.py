@@ -45,12 +45,11 @@ class Trail(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> str:
-        """Where the task was taken from."""
-        if self.arrival is not None and self.work.inbox_seq is None:
-            return self.arrival.subject
+        """Where the task was published."""
+        record, task = self.record, self.work.task
         if self.work.inbox_seq is None:
-            return subjects.payload(self.record.pool, self.record.tenant, self.record.session)
-        return subjects.inbox(self.record.tenant, self.record.session, self.work.task)
+            return subjects.task(record.tenant, record.pool, record.client_lane)
+        return subjects.session_task(record.tenant, record.session, task)
 
 
 def names_of(record: Record, task: str) -> dict[str, Value]:
