@@ -199,6 +199,7 @@ STEPS: tuple[Step, ...] = (
 NOT_PLACED: dict[str, str] = {
     "worker.claim.commit": "the end of a message older than a day: the write is like commit.commit",
     "worker.commit.write@closed": "an id that was published to two pools: the write is like the release",
+    "worker.note.tell": "spans: what is lost is not seen in a trace, nothing else",
     "worker.run_task.wait_lost": "an event of this process, no call",
     "worker.beat.probe": "without contact only: driven by a cut connection",
     "worker.beat.read": "without contact only: driven by a cut connection",
