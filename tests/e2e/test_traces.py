@@ -1,0 +1,262 @@
+"""One task is one trace, from the caller to the result, over the death of its worker; received as any backend would."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_sandbox import Client, ClientOptions
+from agent_sandbox.demo.victims import find_worker
+from agent_sandbox.embedded.folder import Folder
+from agent_sandbox.embedded.table import read_table
+from agent_sandbox.events import Started
+from agent_sandbox.places import TENANT
+from shared.testing.look import until
+from shared.testing.otlp import Received, Receiver, receive
+
+Cli = Callable[..., Any]
+POOLS = """\
+[[pool]]
+name = "default"
+stock = 2
+idle_release_s = 1
+"""
+CAME = ("wait in queue", "fetch q.{shard}.{tenant}.{pool}.{class}")
+PARTS = (
+    "claim session",
+    "ack q.{shard}.{tenant}.{pool}.{class}",
+    "restore workspace",
+    "execute task",
+    "commit result",
+)
+PROCESS = "process task.{tenant}.{pool}.{class}"
+SKEW_NS = 1_000_000
+"""The servers' clock is read in whole milliseconds."""
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[Receiver]:
+    """What takes the spans."""
+    with receive() as listening:
+        yield listening
+
+
+@pytest.fixture(scope="module")
+def traced(place: Path, receiver: Receiver) -> Iterator[Folder]:
+    """A cluster of this module's own, told by the standard variables to export its spans."""
+    from tests.e2e.conftest import run_cli  # noqa: PLC0415 - the one in a module fixture
+
+    folder, pools = Folder(place / "traced"), place / "traced.toml"
+    pools.write_text(POOLS)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables(receiver).items():
+            patch.setenv(name, value)
+        up = run_cli("up", "--pools", str(pools), "--nodes", "1", "--wait", "45", state=folder.path)
+        assert up.returncode == 0, up.stderr
+    yield folder
+    run_cli("down", state=folder.path)
+
+
+def variables(receiver: Receiver) -> dict[str, str]:
+    """Return the standard variables that turn traces on."""
+    return {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
+        "OTEL_BSP_SCHEDULE_DELAY": "100",
+        "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test",
+    }
+
+
+@pytest.fixture
+async def client(traced: Folder) -> AsyncIterator[Client]:
+    """A client that says nothing of traces."""
+    async with Client(ClientOptions(state=traced.path)) as connected:
+        yield connected
+
+
+async def spans_of(
+    receiver: Receiver, task: str, *, last: str, within_s: float = 20
+) -> list[Received]:
+    """Return a task's trace once its span `last` has come."""
+
+    def found() -> list[Received]:
+        mine = [
+            one for one in receiver.spans() if one.attributes.get("agent_sandbox.task.id") == task
+        ]
+        return receiver.spans(mine[0].trace) if mine else []
+
+    await until(
+        lambda: any(one.name == last and not one.failed for one in found()), within_s=within_s
+    )
+    return found()
+
+
+def named(spans: list[Received], name: str) -> Received:
+    """Return the one span of a name."""
+    (one,) = [span for span in spans if span.name == name]
+    return one
+
+
+def check_tree(spans: list[Received], root: str = "") -> None:
+    """One trace without a gap: every parent is there, ids are unique, nothing begins before its parent.
+
+    Args:
+        spans: of one trace.
+        root: a span of a caller who exports elsewhere.
+    """
+    known = {span.id: span for span in spans}
+    assert len(known) == len(spans)
+    assert len({span.trace for span in spans}) == 1
+    for span in spans:
+        assert span.end_ns >= span.start_ns, span.name
+        assert span.parent in known or span.parent == root, span.name
+        if span.parent in known:
+            assert span.start_ns >= known[span.parent].start_ns - SKEW_NS, span.name
+    assert {link[0] for span in spans for link in span.links} <= {spans[0].trace}
+
+
+def check_attempt(spans: list[Received], process: Received) -> None:
+    """All parts of an attempt hang under it, within its time."""
+    parts = [span for span in spans if span.parent == process.id]
+
+    assert sorted(span.name for span in parts) == sorted(PARTS)
+    assert all(span.end_ns <= process.end_ns for span in parts)
+    assert all(span.service == "worker-agent" for span in parts)
+
+
+async def test_the_command_line_begins_a_trace_that_goes_on_to_the_result(
+    traced: Folder, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, cli_on: Cli
+) -> None:
+    """Publish, queue, fetch, claim, restore, run, commit: one tree, with names and attributes by the conventions."""
+    for name, value in variables(receiver).items():
+        monkeypatch.setenv(name, value)
+    ran = await asyncio.to_thread(
+        cli_on, "run", "--json", "--", "sh", "-c", "exit 3", state=traced.path
+    )
+    task = json.loads(ran.stdout)["task"]
+    spans = await spans_of(receiver, task, last="commit result")
+    publish, process = named(spans, "publish task.{tenant}.{pool}.{class}"), named(spans, PROCESS)
+
+    assert ran.returncode == 3
+    check_tree(spans)
+    check_attempt(spans, process)
+    assert (publish.parent, publish.kind, publish.service) == ("", "producer", "agent-sandbox-cli")
+    assert [named(spans, name).parent for name in CAME] == [publish.id] * 2
+    assert (process.parent, process.kind) == (publish.id, "consumer")
+    assert process.links == ((publish.trace, publish.id, "creation"),)
+    assert process.failed
+    expected = {
+        "messaging.system": "nats",
+        "messaging.operation.type": "process",
+        "messaging.operation.name": "process",
+        "messaging.destination.name": f"task.{TENANT}.default.interactive",
+        "messaging.destination.template": "task.{tenant}.{pool}.{class}",
+        "messaging.message.conversation_id": task,
+        "agent_sandbox.session.id": task,
+        "agent_sandbox.task.id": task,
+        "agent_sandbox.attempt": 1,
+        "agent_sandbox.epoch": 1,
+        "agent_sandbox.status": "failed",
+        "error.type": "exit_code",
+    }
+    assert expected.items() <= process.attributes.items()
+    fetch = named(spans, CAME[1])
+    assert fetch.kind == "client"
+    assert fetch.attributes["messaging.operation.type"] == "receive"
+    assert fetch.attributes["messaging.destination.subscription.name"] == "default-interactive"
+    assert fetch.attributes["messaging.message.id"] == task
+    assert named(spans, PARTS[1]).attributes["messaging.operation.type"] == "settle"
+    assert named(spans, "execute task").attributes["process.exit.code"] == 3
+    assert (
+        process.resource.items()
+        >= {
+            "service.namespace": "agent-sandbox",
+            "service.name": "worker-agent",
+            "k8s.node.name": "node-1",
+            "deployment.environment.name": "test",
+        }.items()
+    )
+    assert process.resource["service.instance.id"] == process.attributes["messaging.client.id"]
+
+
+async def test_a_worker_that_is_killed_leaves_its_attempt_in_the_trace(
+    traced: Folder, receiver: Receiver, client: Client
+) -> None:
+    """The second attempt is in the same trace and links to the first, of which a pool-manager tells; so does the recovery."""
+    task = await client.start(["sh", "-c", "sleep 1; echo done"])
+    async for event in task.events():
+        if isinstance(event, Started) and event.attempt == 1:
+            table = read_table(traced)
+            assert table is not None
+            victim = find_worker(traced, event.worker, table.supervisor.pid)
+            assert victim is not None
+            victim.send(signal.SIGKILL)
+    result = await task.result()
+    spans = await spans_of(receiver, task.task_id, last="commit result")
+    lost, process = [span for span in spans if span.name == PROCESS]
+    recover = named(spans, "recover session")
+    wait = named(spans, "wait in queue")
+
+    assert result.status == "ok"
+    check_tree(spans)
+    check_attempt(spans, process)
+    assert wait.parent == ""  # the publisher said nothing: the trace begins with the acceptance
+    assert {span.parent for span in (lost, process, recover)} == {wait.id}
+    assert (lost.service, lost.failed, lost.attributes["error.type"]) == (
+        "pool-manager",
+        True,
+        "worker_lost",
+    )
+    assert recover.service == "pool-manager"
+    assert recover.links == ((lost.trace, lost.id, "lost_attempt"),)
+    assert recover.attributes["agent_sandbox.recovery.cause"] == result.raw.interruptions[0].cause
+    # What the first worker told before it was killed hangs under the attempt that another told of.
+    assert {span.name for span in spans if span.parent == lost.id} == set(PARTS[:3])
+    token = named(spans, "publish q.{shard}.{tenant}.{pool}.{class}")
+    assert token.parent == recover.id
+    first, second = [span for span in spans if span.name == CAME[1]]
+    assert (first.parent, second.parent) == (wait.id, token.id)
+    assert {why: span for _, span, why in process.links} == {
+        "creation": wait.id,
+        "previous_attempt": lost.id,
+        "token": token.id,
+    }
+    assert (lost.attributes["agent_sandbox.epoch"], process.attributes["agent_sandbox.epoch"]) == (
+        1,
+        3,
+    )
+    assert (
+        lost.attributes["agent_sandbox.attempt"],
+        process.attributes["agent_sandbox.attempt"],
+    ) == (1, 2)
+
+
+async def test_a_sleeping_session_is_woken_within_the_trace_of_its_next_task(
+    receiver: Receiver, client: Client
+) -> None:
+    """Two tasks of one session are two traces; the second one's shows who woke the session."""
+    session = await client.create_session()
+    await until(lambda: _is_idle(client, session.id), within_s=20)
+    result = await session.exec(["true"])
+    task = result.task_id
+    spans = await spans_of(receiver, task, last="commit result")
+    opened = await spans_of(receiver, session.id, last="commit result")
+    wake, wait = named(spans, "wake session"), named(spans, "wait in queue")
+    process = named(spans, "process session.{tenant}.{session}.{task}")
+
+    assert spans[0].trace != opened[0].trace
+    check_tree(spans)
+    check_attempt(spans, process)
+    assert (wake.service, wake.parent) == ("pool-manager", wait.id)
+    assert named(spans, "restore workspace").attributes["agent_sandbox.workspace"] == "lost"
+    await session.close()
+
+
+async def _is_idle(client: Client, session: str) -> bool:
+    shown = await client.session(session).show()
+    return shown.record is not None and shown.record.state == "idle"
