@@ -32,6 +32,7 @@ PARTS = (
     "claim session",
     "ack q.{shard}.{tenant}.{pool}.{class}",
     "restore workspace",
+    "start program",
     "execute task",
     "commit result",
 )
@@ -216,7 +217,7 @@ async def test_a_worker_that_is_killed_leaves_its_attempt_in_the_trace(
     assert recover.links == ((lost.trace, lost.id, "lost_attempt"),)
     assert recover.attributes["agent_sandbox.recovery.cause"] == result.raw.interruptions[0].cause
     # What the first worker told before it was killed hangs under the attempt that another told of.
-    assert {span.name for span in spans if span.parent == lost.id} == set(PARTS[:3])
+    assert {span.name for span in spans if span.parent == lost.id} == set(PARTS[:4])
     token = named(spans, "publish q.{shard}.{tenant}.{pool}.{class}")
     assert token.parent == recover.id
     first, second = [span for span in spans if span.name == CAME[1]]

@@ -197,7 +197,7 @@ def prepare(folder: Folder, cluster: ClusterFile, name: str, module: str) -> Ser
     return service
 
 
-def inherited(environ: Mapping[str, str], *, traces: bool) -> dict[str, str]:
+def inherited(environ: Mapping[str, str], *, traces: bool = False) -> dict[str, str]:
     """Return what a process of ours inherits; with `traces` also where spans go, and who may bring them there."""
     kept = {name: environ[name] for name in KEPT_VARIABLES if name in environ}
     if traces:

@@ -47,7 +47,7 @@ from pool_manager.loops.shards import ShardWatch
 from pool_manager.loops.sweep import Keepers, Sweeper
 from pool_manager.loops.wake import Waker
 from pool_manager.ports import Voice
-from pool_manager.settings import PoolSettings
+from pool_manager.settings import PoolSettings, of_workers
 from shared import logs, subjects
 from shared.bus import Bus, Subscription
 from shared.errors import ServiceError
@@ -57,7 +57,7 @@ from shared.metrics import DECLARED, Book
 from shared.pools import PoolSpec
 from shared.probes import Health, nats_problem, note_contact_often, probed
 from shared.service import Stop
-from shared.traces import PlainTracer, Sampling
+from shared.traces import PlainTracer
 from shared.traces.settings import Traces
 
 log = logs.get(__name__)
@@ -98,7 +98,7 @@ class Manager:
             pools,
             settings.nats_servers,
             valid_s=settings.worker_valid_s,
-            common=_common(settings, notes.sampling),
+            common=of_workers(settings, notes.sampling),
         )
         self._refiller = Refiller(self.world, at("refill", slots), pods, mint)
         self._refiller.times = Times(start_s=settings.start_s, spare_s=settings.spare_s)
@@ -250,22 +250,6 @@ def quotas_of(settings: PoolSettings) -> Quotas:
         inbox_entries_max=settings.inbox_entries_max,
         tenant_inbox_entries_max=settings.tenant_inbox_entries_max,
     )
-
-
-def _common(settings: PoolSettings, sampling: Sampling | None) -> dict[str, str]:
-    """Return the settings of every worker."""
-    common = {
-        "WORKER_FENCE_S": str(settings.fence_s),
-        "WORKER_LOG_LEVEL": settings.worker_log_level,
-    }
-    if settings.worker_probes is not None:
-        common["WORKER_PROBES"] = settings.worker_probes
-    if sampling is not None:
-        common["WORKER_TRACE_RATIO"] = str(sampling.ratio)
-        common["WORKER_TRACE_HEEDS_PARENT"] = str(sampling.heeds_parent).lower()
-    if settings.failpoints is not None:
-        common["WORKER_FAILPOINTS"] = settings.failpoints
-    return common
 
 
 async def keep_beating(voice: Voice, me: str) -> None:

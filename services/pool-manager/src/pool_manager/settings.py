@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from shared import limits
+from shared.traces.context import Sampling
 
 PREFIX = "POOL_"
 DAY_S = 24 * 3600
@@ -76,3 +77,19 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Results and ended records are removed after so long: the time within which a task's id runs once."""
     survey_s: Annotated[float, Meta(gt=0, le=60)] = 10.0
     """Between two looks into all inboxes that hold something."""
+
+
+def of_workers(settings: PoolSettings, sampling: Sampling | None) -> dict[str, str]:
+    """Return the settings of every worker."""
+    common = {
+        "WORKER_FENCE_S": str(settings.fence_s),
+        "WORKER_LOG_LEVEL": settings.worker_log_level,
+    }
+    if settings.worker_probes is not None:
+        common["WORKER_PROBES"] = settings.worker_probes
+    if sampling is not None:
+        common["WORKER_TRACE_RATIO"] = str(sampling.ratio)
+        common["WORKER_TRACE_HEEDS_PARENT"] = str(sampling.heeds_parent).lower()
+    if settings.failpoints is not None:
+        common["WORKER_FAILPOINTS"] = settings.failpoints
+    return common

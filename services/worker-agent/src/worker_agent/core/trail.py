@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from shared import subjects
-from shared.messages import TaskResult
+from shared.messages import TaskResult, Timing
 from shared.record import Record
 from shared.traces import span as words
 from shared.traces.context import Context, Trace
@@ -135,12 +135,17 @@ def _arrived(trail: Trail, arrival: Arrival) -> list[Span]:
     ]
 
 
-def restored(trail: Trail, started_ns: int) -> Span:
-    """Return the time from the claim to the first instruction of user code: its workspace is made ready."""
+def started(trail: Trail, timing: Timing) -> tuple[Span, ...]:
+    """Return what comes before the first instruction of user code: its workspace is made ready, its program started."""
     since_ns = trail.begun_ns if trail.arrival is None else trail.arrival.claimed_ns
-    facts = dict(names_of(trail.record, trail.work.task))
-    facts[f"{OURS}workspace"] = _workspace_of(trail.record)
-    return _span(trail, "restore workspace", (since_ns, max(since_ns, started_ns)), facts)
+    started_ns = max(since_ns, _ns(timing.started_ms))
+    ready_ns = min(max(since_ns, _ns(timing.restored_ms)), started_ns)
+    names = names_of(trail.record, trail.work.task)
+    state: dict[str, Value] = {f"{OURS}workspace": _workspace_of(trail.record)}
+    return (
+        _span(trail, "restore workspace", (since_ns, ready_ns), names | state),
+        _span(trail, "start program", (ready_ns, started_ns), names),
+    )
 
 
 def _workspace_of(record: Record) -> str:

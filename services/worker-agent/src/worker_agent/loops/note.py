@@ -10,7 +10,7 @@ import time
 
 import structlog
 
-from shared.messages import TaskResult
+from shared.messages import TaskResult, Timing
 from shared.traces.context import Sampling, trace_of
 from shared.traces.span import Span
 from worker_agent.core import trail as trails
@@ -32,10 +32,10 @@ class Note:
         self._ready: list[Span] = [] if trail is None else list(trails.came(trail))
         self._saving_ns = 0
 
-    async def started(self, at_ms: float) -> None:
+    async def started(self, timing: Timing) -> None:
         """User code runs; what came before is told."""
         if self._trail is not None:
-            self._ready.append(trails.restored(self._trail, int(at_ms * 1_000_000)))
+            self._ready += trails.started(self._trail, timing)
             await self._tell()
 
     def saving(self) -> None:

@@ -20,7 +20,7 @@ from shared.errors import (
 )
 from shared.files import Transfer
 from shared.limits import DEADLINE_S_MAX
-from shared.messages import Status, TaskResult, Timing
+from shared.messages import TaskResult, Timing
 from shared.pools import OnInterrupt
 from shared.record import Record
 from shared.task import Close, Task, kind_of
@@ -41,22 +41,13 @@ from worker_agent.loops.bury import bury
 from worker_agent.loops.commit import Committer
 from worker_agent.loops.note import Note, Notes
 from worker_agent.loops.run_in_terminal import is_in_terminal, run_in_terminal
+from worker_agent.loops.running import Running
 from worker_agent.ports import Held, Objects, RunOrder, Sandbox, Terminals, Truth, Voice
 
 log = logs.get(__name__)
 
 LOSS_GRACE_S = 0.5
 """Wait before a sandbox that ended by itself is blamed for it: what ended it may be about to end this process too."""
-
-
-class Running(msgspec.Struct, kw_only=True):
-    """The task that runs now, for whoever wants to cancel it."""
-
-    session: str
-    task: str
-    committed: asyncio.Event
-    status: Status | None = None
-    """Status of the committed result."""
 
 
 class Ports(msgspec.Struct, frozen=True, kw_only=True):
@@ -292,15 +283,12 @@ class TaskRunner:
 
     async def _tell_recovery(self, record: Record, task: str) -> None:
         """Tell the client that the session goes on after a loss, and what was lost."""
+        voice, lost = self._ports.voice, record.lost
         if record.interruptions:
-            interruption = msgspec.structs.replace(record.interruptions[-1], recovered_ms=_now_ms())
-            await self._ports.voice.event(
-                record, task, "recovered", interruption=interruption, workspace_lost=record.lost
-            )
-        elif record.lost is not None:
-            await self._ports.voice.event(
-                record, task, "workspace_lost", workspace_lost=record.lost
-            )
+            last = msgspec.structs.replace(record.interruptions[-1], recovered_ms=_now_ms())
+            await voice.event(record, task, "recovered", interruption=last, workspace_lost=lost)
+        elif lost is not None:
+            await voice.event(record, task, "workspace_lost", workspace_lost=lost)
 
 
 def _now_ms() -> int:
