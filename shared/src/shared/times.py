@@ -1,4 +1,4 @@
-"""Times as the servers write them. Pure."""
+"""Times as the servers write them."""
 
 from __future__ import annotations
 
