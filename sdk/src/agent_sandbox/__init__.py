@@ -1,4 +1,4 @@
-"""The async client and the command line of Agent Sandbox."""
+"""The clients and the command line of Agent Sandbox."""
 
 from agent_sandbox.access import ClientOptions
 from agent_sandbox.client import Client
@@ -8,6 +8,7 @@ from agent_sandbox.objects import Objects
 from agent_sandbox.results import NoResultYet, Result, TaskFailed
 from agent_sandbox.running import RunningTask
 from agent_sandbox.session import Session
+from agent_sandbox.sync import SyncClient, SyncDeadLetters, SyncObjects, SyncSession, SyncTask
 from shared.errors import (
     Forbidden,
     InvalidMessage,
@@ -42,6 +43,11 @@ __all__ = [
     "ServiceError",
     "Session",
     "Started",
+    "SyncClient",
+    "SyncDeadLetters",
+    "SyncObjects",
+    "SyncSession",
+    "SyncTask",
     "TaskFailed",
     "Tti",
     "Unavailable",

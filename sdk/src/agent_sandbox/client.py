@@ -68,8 +68,7 @@ class Client(Connected):
 
         Args:
             argv: the program and its arguments; a text is a shell line, as `shell=`.
-            cancel_with_caller: cancel the task when the awaiting coroutine is cancelled, or its wait is over; else the
-                task goes on.
+            cancel_with_caller: cancel the task when the awaiting coroutine is cancelled; else it goes on.
             wait_s: longest wait for the result once the task is accepted, seconds; None: by its deadline.
             options: see `RunOptions`.
 
@@ -77,7 +76,7 @@ class Client(Connected):
             InvalidMessage: the task breaks a limit (named); it was not published.
             Rejected: no such pool, lane full; it was not accepted.
             OutcomeUnknown: it may have been accepted, but no answer came.
-            NoResultYet: no result within the wait (a `TimeoutError`, too).
+            NoResultYet: no result within the wait (a `TimeoutError`, too); the task goes on.
         """
         task_id = options.setdefault("task_id", self.transport.draw_id())
         try:

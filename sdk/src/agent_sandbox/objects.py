@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -102,7 +102,7 @@ class Objects:
                 with suppress(OSError):
                     os.unlink(part)  # noqa: PTH108 - of a name
 
-    def read(self, reference: ObjectRef) -> AsyncIterator[bytes]:
+    def read(self, reference: ObjectRef) -> AsyncGenerator[bytes, None]:
         """Yield an object's content in pieces; close it (`contextlib.aclosing`) if you leave it early.
 
         Raises:

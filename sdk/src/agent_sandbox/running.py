@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine
 from types import TracebackType
 from typing import Any, Self
 
@@ -161,7 +161,7 @@ class RunningTask:
                 wait.cancel()
         return self.has_started or self.stored is not None
 
-    async def events(self) -> AsyncIterator[Event]:
+    async def events(self) -> AsyncGenerator[Event, None]:
         """Yield what happens to the task until its result is there: started, output, recovered, missing.
 
         One reader only. The result itself comes from `result`.
@@ -269,11 +269,11 @@ class RunningTask:
 async def finish(
     task: RunningTask, *, cancel_with_caller: bool, wait_s: float | None = None
 ) -> Result:
-    """Wait for a task's result; where the caller gives up, cancel the task if asked to, else leave it."""
+    """Wait for a task's result; on the caller's cancellation cancel the task if asked to, else leave it."""
     task.ignore_events()
     try:
         return await task.result(wait_s=wait_s)
-    except (asyncio.CancelledError, NoResultYet):
+    except asyncio.CancelledError:
         if cancel_with_caller:
             await bounded(task.cancel())
         raise

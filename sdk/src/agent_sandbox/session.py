@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path as FilePath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -20,7 +21,7 @@ from agent_sandbox.orders import (
 from agent_sandbox.results import Result
 from agent_sandbox.running import RunningTask, finish
 from shared import limits
-from shared.errors import InvalidMessage
+from shared.errors import InvalidMessage, ServiceError
 from shared.files import FileEntry
 from shared.task import Close, InputFile, ListFiles, ReadFile, RemoveFile, Task, WriteFile
 from shared.views import SessionAnswer, ShowAsk
@@ -28,6 +29,8 @@ from shared.views import SessionAnswer, ShowAsk
 if TYPE_CHECKING:
     from agent_sandbox.client import Client
 
+LEAVE_S = 3.0
+"""Longest wait for a session's end on an error's way out."""
 FILE_BYTES_MAX = 64 * 1024 * 1024
 """Largest file that `read` puts together."""
 
@@ -52,8 +55,15 @@ class Session:
         exc: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close it."""
-        await self.close()
+        """Close it; on an error's way out without waiting for the tasks before, for a few seconds at most."""
+        if exc is None:
+            await self.close()
+            return
+        with suppress(
+            ServiceError
+        ):  # the error inside is what counts; a session that stays is ended by its pool
+            closing = await self._publish(Close(), {})
+            await finish(closing, cancel_with_caller=False, wait_s=LEAVE_S)
 
     # --- programs --------------------------------------------------------------------------------------------------
 
@@ -69,15 +79,14 @@ class Session:
 
         Args:
             argv: the program and its arguments, or a shell line.
-            cancel_with_caller: cancel the task when the awaiting coroutine is cancelled, or its wait is over; else the
-                task goes on.
+            cancel_with_caller: cancel the task when the awaiting coroutine is cancelled; else it goes on.
             wait_s: longest wait for the result once the task is accepted, seconds; None: by its deadline.
             options: see `ProgramOptions`.
 
         Raises:
             InvalidMessage: the task breaks a limit (named); it was not published.
             OutcomeUnknown: it may have been accepted, but no answer came.
-            NoResultYet: no result within the wait (a `TimeoutError`, too).
+            NoResultYet: no result within the wait (a `TimeoutError`, too); the task goes on.
         """
         running = await self.start(argv, **options)
         return await finish(running, cancel_with_caller=cancel_with_caller, wait_s=wait_s)
@@ -107,7 +116,7 @@ class Session:
         Raises:
             InvalidMessage: the task breaks a limit (named); it was not published.
             OutcomeUnknown: it may have been accepted, but no answer came.
-            NoResultYet: no result within the wait (a `TimeoutError`, too).
+            NoResultYet: no result within the wait (a `TimeoutError`, too); the task goes on.
         """
         running = await self.start_python(code, **options)
         return await finish(running, cancel_with_caller=cancel_with_caller, wait_s=wait_s)
