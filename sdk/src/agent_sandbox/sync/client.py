@@ -138,10 +138,11 @@ class SyncClient:
             OutcomeUnknown: it may have been accepted, but no answer came.
             NoResultYet: no result within the wait (a `TimeoutError`, too); the task goes on.
         """
+        portal = self.portal
         work = self._client.run(
             argv, cancel_with_caller=cancel_with_caller, wait_s=wait_s, **options
         )
-        return self.portal.call(work)
+        return portal.call(work)
 
     def start(
         self, argv: Sequence[str] | str | None = None, **options: Unpack[RunOptions]
@@ -181,8 +182,9 @@ class SyncClient:
         Raises:
             ServiceError: as `Client.publish_next`.
         """
+        portal = self.portal
         work = self._client.publish_next(session_id, task, options)
-        return SyncTask(self.portal, self.portal.call(work))
+        return SyncTask(portal, portal.call(work))
 
     def read_result(self, task_id: str, *, session_id: str | None = None) -> Result | None:
         """Return the stored result of a task, or None while there is none.
@@ -202,8 +204,9 @@ class SyncClient:
             OutcomeUnknown: nobody answered in time.
             Forbidden: another tenant's.
         """
+        portal = self.portal
         work = self._client.cancel(task_id, session_id=session_id, pool=pool)
-        return self.portal.call(work)
+        return portal.call(work)
 
     def ask(self, what: str, question: msgspec.Struct, kind: type[T]) -> T:
         """Ask about this tenant's sessions or the pools; see `Client.ask`.

@@ -55,24 +55,29 @@ class Portal:
             tasks.append(task)
             task.add_done_callback(lambda ended: _pass_on(ended, done))
 
-        def give_up() -> None:  # called behind `begin`
-            tasks[0].cancel()
+        def give_up() -> None:  # called behind `begin`, where that was asked for
+            if tasks:
+                tasks[0].cancel()
+            else:
+                work.close()
+                done.set_exception(CancelledError())
 
+        may_have_begun = False  # an interrupt comes between any two lines
         try:
             with self._closing:
                 self._check()
+                may_have_begun = True
                 self._loop.call_soon_threadsafe(begin)
-        except BaseException:
-            work.close()
-            raise
-        try:
             return done.result()
         except CancelledError:
             raise OutcomeUnknown("the client was closed in the middle of the call") from None
         except BaseException:
-            if not done.done():
-                self._loop.call_soon_threadsafe(give_up)
-                with suppress(CancelledError, FutureTimeoutError):
+            if not may_have_begun:
+                work.close()
+            elif not done.done():
+                # RuntimeError: closed meanwhile by another thread, which has ended the work.
+                with suppress(CancelledError, FutureTimeoutError, RuntimeError):
+                    self._loop.call_soon_threadsafe(give_up)
                     done.exception(CLEAN_UP_S)
             raise
 

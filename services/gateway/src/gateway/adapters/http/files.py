@@ -137,7 +137,7 @@ async def _joined(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[byte
 async def _content(client: Client, reference: ObjectRef) -> AsyncIterator[bytes]:
     """Yield an object, and drop it: it was made for this answer."""
     try:
-        async with aclosing(client.objects.read(reference)) as pieces:  # type: ignore[type-var]  # it is a generator
+        async with aclosing(client.objects.read(reference)) as pieces:
             async for piece in pieces:
                 yield piece
     finally:
