@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar, Unpack
 import msgspec
 
 from agent_sandbox.access import ClientOptions
+from agent_sandbox.attaching import AttachOptions
 from agent_sandbox.client import Client
 from agent_sandbox.orders import RunOptions, SessionOptions
 from agent_sandbox.results import Result
@@ -185,6 +186,14 @@ class SyncClient:
         portal = self.portal
         work = self._client.publish_next(session_id, task, options)
         return SyncTask(portal, portal.call(work))
+
+    def attach(self, task_id: str, **options: Unpack[AttachOptions]) -> SyncTask:
+        """Listen to a task that was published before, by whomever; see `Client.attach`.
+
+        Raises:
+            ServiceError: as `Client.attach`.
+        """
+        return SyncTask(self.portal, self.portal.call(self._client.attach(task_id, **options)))
 
     def read_result(self, task_id: str, *, session_id: str | None = None) -> Result | None:
         """Return the stored result of a task, or None while there is none.
