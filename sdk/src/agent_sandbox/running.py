@@ -71,6 +71,11 @@ class RunningTask:
         return self._order.session
 
     @property
+    def tenant(self) -> str:
+        """Whose it is."""
+        return self._order.tenant
+
+    @property
     def pool(self) -> str:
         """Its pool; empty: a later task of a session that was not heard to start."""
         return self._pool

@@ -38,7 +38,7 @@ class Tti(Body, frozen=True, kw_only=True, omit_defaults=True):
     """Handed over -> the record was this worker's."""
     start_ms: float
     """Claimed -> first instruction of user code."""
-    measured_by: MeasuredBy = "caller"
+    measured_by: MeasuredBy
 
 
 class TaskView(Body, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,7 +74,7 @@ class TtiAnswer(Body, frozen=True, kw_only=True, omit_defaults=True):
 
     gateway: str
     window_s: float
-    pools: tuple[TtiRow, ...] = ()
+    pools: tuple[TtiRow, ...]
 
 
 class StreamEvent(Body, frozen=True, kw_only=True, omit_defaults=True):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from shared.messages import TaskResult, Timing
-from shared.rest import MeasuredBy, Tti
+import math
+from collections.abc import Sequence
+
+from shared.messages import StartPath, TaskResult, Timing
+from shared.rest import MeasuredBy, Tti, TtiRow
 
 
 def make_tti(
@@ -60,3 +63,27 @@ def tti_by_worker(stored: TaskResult) -> Tti | None:
     if stored.attempt != 1 or stored.interruptions or not timing.accepted_ms:
         return None
     return make_tti(timing, timing.started_ms - timing.accepted_ms, "worker")
+
+
+def summarize(pool: str, path: StartPath, values_ms: Sequence[float]) -> TtiRow:
+    """Return what measured times of one pool and path say; each figure is one of them.
+
+    Args:
+        pool: where they were measured.
+        path: how the tasks came to their workers.
+        values_ms: at least one, in the order in which they were measured.
+    """
+    ordered = sorted(values_ms)
+    p50, p90, p99 = (
+        ordered[max(0, math.ceil(share * len(ordered)) - 1)] for share in (0.5, 0.9, 0.99)
+    )
+    return TtiRow(
+        pool=pool,
+        path=path,
+        count=len(ordered),
+        last_ms=values_ms[-1],
+        p50_ms=p50,
+        p90_ms=p90,
+        p99_ms=p99,
+        max_ms=ordered[-1],
+    )

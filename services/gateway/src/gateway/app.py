@@ -9,6 +9,7 @@ from typing import Any
 from gateway.adapters.clients import Clients
 from gateway.adapters.http.site import make_site
 from gateway.adapters.http.wire import make_server
+from gateway.adapters.measuring import Meter
 from gateway.adapters.tenants import Tenants
 from gateway.settings import GatewaySettings
 from shared import logs
@@ -37,7 +38,8 @@ async def run(settings: GatewaySettings, stop: Stop, *, traced: bool = False) ->
     tenants = Tenants(Path(settings.tenants_file))
     tenants.refresh()
     clients = Clients(tenants, settings.servers)
-    site: Any = make_site(settings, tenants, clients)
+    meter = Meter(settings.name)
+    site: Any = make_site(settings, tenants, clients, meter)
     if traced:
         from shared.telemetry.http import HttpSpans  # noqa: PLC0415 - only where it is asked for
 
@@ -59,6 +61,7 @@ async def run(settings: GatewaySettings, stop: Stop, *, traced: bool = False) ->
         server.should_exit = True
         await asyncio.wait({serving}, timeout=settings.drain_s + 1.0)
         serving.cancel()
+        await meter.close()
         await clients.close()
     serving.result()
 

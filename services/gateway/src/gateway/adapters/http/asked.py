@@ -15,6 +15,7 @@ from shared.task import Close, Open, Task, decode_task
 
 ID_PATTERN = f"^[A-Za-z0-9][A-Za-z0-9_-]{{7,{ID_LENGTH_MAX - 1}}}$"
 WAIT_S_MAX = 60.0
+START_WAIT_S_MAX = 30.0
 KEY_LENGTH_MAX = 255
 
 SessionPath = Annotated[str, Parameter(pattern=ID_PATTERN, description="Id of a session.")]
@@ -53,6 +54,15 @@ WaitQuery = Annotated[
     float,
     Parameter(
         query="wait_s", ge=0, le=WAIT_S_MAX, description="Longest wait for the result, seconds."
+    ),
+]
+StartWaitQuery = Annotated[
+    float,
+    Parameter(
+        query="wait_s",
+        ge=0,
+        le=START_WAIT_S_MAX,
+        description="Longest wait for the start of user code, seconds.",
     ),
 ]
 AcceptedQuery = Annotated[

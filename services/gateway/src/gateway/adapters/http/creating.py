@@ -1,4 +1,4 @@
-"""Creating: the first task of a session is published, and the caller told what is known of it."""
+"""Creating: the first task of a session is published, and its caller told how soon its code ran."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from litestar import Response
 from agent_sandbox import Client
 from gateway.adapters.http.answers import ProblemError
 from gateway.adapters.http.keys import task_id_of
-from gateway.adapters.http.views import accepted
+from gateway.adapters.http.views import accepted, begun, ended
+from gateway.adapters.measuring import Meter
 from gateway.core.problems import of_error
 from shared.errors import ServiceError
 from shared.rest import TaskView
@@ -22,10 +23,15 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     klass: str
     key: str | None
     """Idempotency key."""
+    wait_s: float
+    """Longest wait for the start, seconds."""
 
 
-async def create(client: Client, task: Task, wish: Wish) -> Response[TaskView]:
-    """Publish a session's first task.
+async def create(client: Client, meter: Meter, task: Task, wish: Wish) -> Response[TaskView]:
+    """Publish a session's first task and wait until its code runs, or it has ended without.
+
+    Returns:
+        201 with what was measured; 202 where it has not started in time: the view at the link has it later.
 
     Raises:
         ProblemError: it was refused, or may have been accepted; names the task.
@@ -33,7 +39,18 @@ async def create(client: Client, task: Task, wish: Wish) -> Response[TaskView]:
     task_id = task_id_of(wish.key, client.options.tenant) or client.transport.draw_id()
     options = {"pool": wish.pool, "klass": wish.klass, "task_id": task_id}
     try:
-        async with await client.publish(task, options) as running:
-            return accepted(running, wish.pool)
+        running = await client.publish(task, options)
     except ServiceError as exc:
         raise ProblemError(of_error(exc, task=task_id)) from exc
+    try:
+        if not await meter.started(running, wish.wait_s):
+            return accepted(running, wish.pool)
+        names = (running.session_id, running.task_id)
+        tti = await meter.tti_of(client, names, running.stored)
+        if running.stored is not None:
+            view = ended(running.stored, tti)
+        else:
+            view = begun(names, wish.pool, tti)
+        return Response(view, status_code=201, headers={"location": view.links["self"]})
+    finally:
+        await meter.leave(running)

@@ -7,18 +7,24 @@ from litestar import Response
 from agent_sandbox import Client
 from gateway.adapters.http.views import view_of
 from gateway.adapters.http.waiting import wait_result
+from gateway.adapters.measuring import Meter
 from shared.errors import NotFound
 from shared.messages import CancelAnswer, TaskResult
 from shared.rest import TaskView
 
 
 async def result_of(
-    client: Client, names: tuple[str, str], wait_s: float, accepted_ms: int | None
+    client: Client,
+    meter: Meter,
+    names: tuple[str, str],
+    wait_s: float,
+    accepted_ms: int | None,
 ) -> Response[TaskResult | TaskView]:
     """Return a task's result, or where it stands if there is none within `wait_s` seconds.
 
     Args:
         client: of its tenant.
+        meter: see `view_of`.
         names: its session and its own id.
         wait_s: longest wait.
         accepted_ms: see `view_of`.
@@ -30,7 +36,7 @@ async def result_of(
     stored = await wait_result(client, *names, wait_s)
     if stored is not None:
         return Response(stored)
-    view = await view_of(client, *names, accepted_ms)
+    view = await view_of(client, meter, names, accepted_ms)
     if view.result is not None:
         return Response(view.result)
     return Response(view, status_code=202)

@@ -25,6 +25,7 @@ from gateway.adapters.http.deps import AnyRequest
 from gateway.adapters.http.ending import cancelled, result_of
 from gateway.adapters.http.keys import task_id_of
 from gateway.adapters.http.views import accepted, ended, view_of
+from gateway.adapters.measuring import Meter
 from gateway.core.problems import of_error
 from shared.errors import OutcomeUnknown, ServiceError
 from shared.messages import CancelAnswer, TaskResult
@@ -56,6 +57,7 @@ async def list_tasks(
 @post("/v1/sessions/{session_id:str}/tasks", status_code=202)
 async def create_next(
     client: Client,
+    meter: Meter,
     request: AnyRequest,
     session_id: SessionPath,
     body: bytes,
@@ -74,34 +76,44 @@ async def create_next(
         running = await client.publish_next(session_id, task, options)
     except ServiceError as exc:
         raise ProblemError(of_error(exc, task=task_id)) from exc
-    async with running:
+    running.ignore_events()
+    try:
         if wait_s:
             try:
                 result = await running.result(wait_s=wait_s)
             except OutcomeUnknown:
                 return accepted(running)
-            return Response(ended(result.raw), status_code=200)
+            meter.note(running)
+            tti = await meter.tti_of(client, (session_id, task_id), result.raw)
+            return Response(ended(result.raw, tti), status_code=200)
         return accepted(running)
+    finally:
+        await meter.leave(running)
 
 
 @get("/v1/sessions/{session_id:str}/tasks/{task_id:str}")
 async def show_next(
-    client: Client, session_id: SessionPath, task_id: TaskPath, accepted_ms: AcceptedQuery = None
+    client: Client,
+    meter: Meter,
+    session_id: SessionPath,
+    task_id: TaskPath,
+    accepted_ms: AcceptedQuery = None,
 ) -> TaskView:
     """Show a task of a session."""
-    return await view_of(client, session_id, task_id, accepted_ms)
+    return await view_of(client, meter, (session_id, task_id), accepted_ms)
 
 
 @get("/v1/sessions/{session_id:str}/tasks/{task_id:str}/result")
 async def show_next_result(
     client: Client,
+    meter: Meter,
     session_id: SessionPath,
     task_id: TaskPath,
     wait_s: WaitQuery = 0,
     accepted_ms: AcceptedQuery = None,
 ) -> Response[TaskResult | TaskView]:
     """Return a task's result; where there is none within the wait, the task as it stands (202)."""
-    return await result_of(client, (session_id, task_id), wait_s, accepted_ms)
+    return await result_of(client, meter, (session_id, task_id), wait_s, accepted_ms)
 
 
 @post("/v1/sessions/{session_id:str}/tasks/{task_id:str}/cancel", status_code=200)

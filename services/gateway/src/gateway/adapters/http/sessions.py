@@ -11,12 +11,14 @@ from litestar.params import Parameter
 from agent_sandbox import Client
 from gateway.adapters.http.asked import (
     ID_PATTERN,
+    START_WAIT_S_MAX,
     ClassQuery,
     KeyHeader,
     LimitQuery,
     PoolFilter,
     PoolQuery,
     SessionPath,
+    StartWaitQuery,
     WaitQuery,
     content_type_of,
     read_first,
@@ -26,6 +28,7 @@ from gateway.adapters.http.deps import AnyRequest
 from gateway.adapters.http.known import known_session
 from gateway.adapters.http.views import accepted, ended
 from gateway.adapters.http.waiting import wait_result
+from gateway.adapters.measuring import Meter
 from shared.errors import OutcomeUnknown
 from shared.record import ENDED, State
 from shared.rest import TaskView
@@ -42,15 +45,20 @@ AfterQuery = Annotated[
 @post("/v1/sessions", status_code=202)
 async def create_session(
     client: Client,
+    meter: Meter,
     request: AnyRequest,
     body: bytes,
     pool: PoolQuery = "default",
     klass: ClassQuery = "interactive",
     key: KeyHeader = None,
+    wait_s: StartWaitQuery = START_WAIT_S_MAX,
 ) -> Response[TaskView]:
-    """Create a session that stays, with its first task; an empty body just opens it."""
+    """Create a session that stays, with its first task; an empty body opens it and runs nothing in its interpreter.
+
+    201 when its code runs (or it has ended), with the time to that just measured; 202 where it has not started in time.
+    """
     task = msgspec.structs.replace(read_first(content_type_of(request), body), keep=True)
-    return await create(client, task, Wish(pool=pool, klass=klass, key=key))
+    return await create(client, meter, task, Wish(pool=pool, klass=klass, key=key, wait_s=wait_s))
 
 
 @get("/v1/sessions")

@@ -8,10 +8,11 @@ from litestar import Litestar
 from litestar.di import Provide
 
 from gateway.adapters.clients import Clients
-from gateway.adapters.http import files, letters, pools, session_tasks, sessions, tasks
+from gateway.adapters.http import files, letters, pools, session_tasks, sessions, tasks, tti
 from gateway.adapters.http.deps import provide_client
 from gateway.adapters.http.errors import HANDLERS
 from gateway.adapters.http.guard import Guard
+from gateway.adapters.measuring import Meter
 from gateway.adapters.tenants import Tenants
 from gateway.settings import GatewaySettings
 from shared import limits
@@ -23,15 +24,19 @@ ROUTES: list[Any] = [
     *files.ROUTES,
     *pools.ROUTES,
     *letters.ROUTES,
+    *tti.ROUTES,
 ]
 """One module for each kind of thing: a new one adds its routes here."""
 
 
-def make_app(**more: Any) -> Litestar:
+def make_app(meter: Meter, **more: Any) -> Litestar:
     """Return the application without its guard: routes, their client, their errors."""
     return Litestar(
         ROUTES,
-        dependencies={"client": Provide(provide_client)},
+        dependencies={
+            "client": Provide(provide_client),
+            "meter": Provide(lambda: meter, sync_to_thread=False),
+        },
         exception_handlers=HANDLERS,
         openapi_config=None,
         request_max_body_size=limits.BODY_BYTES_MAX,
@@ -41,6 +46,6 @@ def make_app(**more: Any) -> Litestar:
     )
 
 
-def make_site(settings: GatewaySettings, tenants: Tenants, clients: Clients) -> Guard:
+def make_site(settings: GatewaySettings, tenants: Tenants, clients: Clients, meter: Meter) -> Guard:
     """Return the whole application, its guard before it."""
-    return Guard(make_app(), settings, tenants, clients)
+    return Guard(make_app(meter), settings, tenants, clients)

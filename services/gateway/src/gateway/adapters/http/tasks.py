@@ -7,11 +7,13 @@ from litestar import Response, get, post
 
 from agent_sandbox import Client
 from gateway.adapters.http.asked import (
+    START_WAIT_S_MAX,
     AcceptedQuery,
     ClassQuery,
     KeyHeader,
     PoolFilter,
     PoolQuery,
+    StartWaitQuery,
     TaskPath,
     WaitQuery,
     content_type_of,
@@ -21,6 +23,7 @@ from gateway.adapters.http.creating import Wish, create
 from gateway.adapters.http.deps import AnyRequest
 from gateway.adapters.http.ending import cancelled, result_of
 from gateway.adapters.http.views import view_of
+from gateway.adapters.measuring import Meter
 from shared.messages import CancelAnswer, TaskResult
 from shared.rest import TaskView
 
@@ -28,31 +31,40 @@ from shared.rest import TaskView
 @post("/v1/tasks", status_code=202)
 async def create_task(
     client: Client,
+    meter: Meter,
     request: AnyRequest,
     body: bytes,
     pool: PoolQuery = "default",
     klass: ClassQuery = "interactive",
     key: KeyHeader = None,
+    wait_s: StartWaitQuery = START_WAIT_S_MAX,
 ) -> Response[TaskView]:
-    """Run a one-shot: a task in a sandbox of its own, which goes with it."""
+    """Run a one-shot: a task in a sandbox of its own, which goes with it.
+
+    201 when its code runs (or it has ended), with the time to that just measured; 202 where it has not started in time.
+    """
     task = msgspec.structs.replace(read_first(content_type_of(request), body), keep=False)
-    return await create(client, task, Wish(pool=pool, klass=klass, key=key))
+    return await create(client, meter, task, Wish(pool=pool, klass=klass, key=key, wait_s=wait_s))
 
 
 @get("/v1/tasks/{task_id:str}")
 async def show_task(
-    client: Client, task_id: TaskPath, accepted_ms: AcceptedQuery = None
+    client: Client, meter: Meter, task_id: TaskPath, accepted_ms: AcceptedQuery = None
 ) -> TaskView:
     """Show a session's first task, a one-shot's only one."""
-    return await view_of(client, task_id, task_id, accepted_ms)
+    return await view_of(client, meter, (task_id, task_id), accepted_ms)
 
 
 @get("/v1/tasks/{task_id:str}/result")
 async def show_task_result(
-    client: Client, task_id: TaskPath, wait_s: WaitQuery = 0, accepted_ms: AcceptedQuery = None
+    client: Client,
+    meter: Meter,
+    task_id: TaskPath,
+    wait_s: WaitQuery = 0,
+    accepted_ms: AcceptedQuery = None,
 ) -> Response[TaskResult | TaskView]:
     """Return a first task's result; where there is none within the wait, the task as it stands (202)."""
-    return await result_of(client, (task_id, task_id), wait_s, accepted_ms)
+    return await result_of(client, meter, (task_id, task_id), wait_s, accepted_ms)
 
 
 @post("/v1/tasks/{task_id:str}/cancel", status_code=200)

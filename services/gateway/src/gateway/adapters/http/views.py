@@ -8,10 +8,11 @@ from litestar import Response
 
 from agent_sandbox import Client, RunningTask
 from gateway.adapters.http.waiting import READ_S, wait_result
+from gateway.adapters.measuring import Meter
 from shared import limits
 from shared.errors import NotFound
 from shared.messages import TaskResult
-from shared.rest import TaskView
+from shared.rest import TaskView, Tti
 from shared.views import SessionAnswer, ShowAsk, TasksAnswer, TasksAsk
 
 PAGES_MAX = 1 + limits.INBOX_ENTRIES_MAX // limits.ASK_ITEMS_MAX
@@ -39,50 +40,68 @@ def accepted(running: RunningTask, pool: str = "") -> Response[TaskView]:
     return Response(view, status_code=202, headers={"location": links["self"]})
 
 
-def ended(result: TaskResult) -> TaskView:
+def begun(names: tuple[str, str], pool: str, tti: Tti | None) -> TaskView:
+    """Return a task whose code runs; `names` are its session and its own id."""
+    session, task = names
+    return TaskView(
+        task=task,
+        session=session,
+        state="started",
+        pool=pool,
+        tti=tti,
+        links=links_of(session, task),
+    )
+
+
+def ended(result: TaskResult, tti: Tti | None = None) -> TaskView:
     """Return a task that has its result."""
     return TaskView(
         task=result.task,
         session=result.session,
         state="ended",
         pool=result.pool,
+        tti=tti,
         result=result,
         links=links_of(result.session, result.task),
     )
 
 
 async def view_of(
-    client: Client, session: str, task: str, accepted_ms: int | None = None
+    client: Client, meter: Meter, names: tuple[str, str], accepted_ms: int | None = None
 ) -> TaskView:
     """Return where a task stands.
 
     Args:
         client: of its tenant.
-        session: its session.
-        task: which.
+        meter: knows how soon it began.
+        names: its session and its own id.
         accepted_ms: when the caller was told that it is accepted; None: he was not.
 
     Raises:
         NotFound: nothing is known of it.
         ServiceError: others as `Client.ask`.
     """
+    session, task = names
     if (result := await wait_result(client, session, task, 0)) is not None:
-        return ended(result)
+        return ended(result, await meter.tti_of(client, names, result))
     answer = await client.ask("session", ShowAsk(session=session), SessionAnswer)
     record = answer.record
     if record is not None and answer.task != task:
         # It may have ended between the two questions, or at a server that was behind.
         result = await client.transport.read_result(session, task, timeout_s=READ_S)
         if result is not None:
-            return ended(result)
+            return ended(result, await meter.tti_of(client, names, result))
+    pool = record.pool if record is not None else ""
     runs = answer.task == task
+    if runs and (tti := await meter.tti_of(client, names, None)) is not None:
+        return begun(names, pool, tti)
     if not runs and not _is_recent(accepted_ms) and not await _waits(client, session, task):
         raise NotFound(f"task {task} of session {session} is not known (yet)")
     return TaskView(
         task=task,
         session=session,
         state="started" if runs else "accepted",
-        pool=record.pool if record is not None else "",
+        pool=pool,
         links=links_of(session, task, accepted_ms),
     )
 

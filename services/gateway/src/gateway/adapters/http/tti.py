@@ -1,0 +1,24 @@
+"""`/v1/tti`: how soon user code ran, as this gateway measured it for its callers."""
+
+from __future__ import annotations
+
+from litestar import get
+
+from gateway.adapters.clients import TenantClient
+from gateway.adapters.http.deps import AnyRequest
+from gateway.adapters.http.guard import LENT
+from gateway.adapters.measuring import Meter
+from shared.rest import TtiAnswer
+
+
+@get("/v1/tti")
+async def show_tti(request: AnyRequest, meter: Meter) -> TtiAnswer:
+    """Show the last times to interactive of this tenant's tasks, and their percentiles, by pool and path.
+
+    Each gateway has measured what came in through it.
+    """
+    lent: TenantClient = request.scope["state"][LENT]
+    return meter.answer(lent.tenant)
+
+
+ROUTES = [show_tti]
