@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,11 +93,14 @@ def test_many_tenants_cost_what_was_fed_longest_ago() -> None:
 
 
 def test_the_first_word_about_a_task_stands() -> None:
-    """A later one is of a call under the same id."""
+    """A later one is of a call under the same id. What the servers say gives way to what a caller heard."""
     measured = Measured()
+    by_servers = msgspec.structs.replace(tti(6), measured_by="servers")
+    assert measured.put(("t", "s", "x"), by_servers)
     assert measured.put(("t", "s", "x"), tti(5))
     assert not measured.put(("t", "s", "x"), tti(9))
 
+    assert not measured.put(("t", "s", "x"), by_servers)
     assert measured.get(("t", "s", "x")) == tti(5)
     assert measured.get(("other", "s", "x")) is None
 

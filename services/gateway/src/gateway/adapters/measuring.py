@@ -26,6 +26,8 @@ WATCHES_MAX = 5_000
 """Tasks that are listened to at once, two subscriptions each."""
 TENANT_WAITING_MAX = 256
 """Creates of one tenant that wait for their start at once: half of the requests that it may have under way."""
+LATE_START_S = 0.1
+"""The event `started` comes another way than the result, and may be overtaken by it."""
 EVENTS_ASKED = 32
 ASKS_MAX = 8
 """A task's first start lies among its first events: so many are looked at, in so many questions."""
@@ -42,6 +44,8 @@ class Meter:
         self._watches: set[asyncio.Task[None]] = set()
         self._watched: Counter[str] = Counter()
         self._waiting: Counter[str] = Counter()
+        self._heard: dict[Place, RunningTask] = {}
+        """Tasks that are listened to: what is heard of their start goes before what the servers say."""
 
     def answer(self, tenant: str) -> TtiAnswer:
         """Return a tenant's statistics."""
@@ -64,12 +68,14 @@ class Meter:
         tenant = running.tenant
         if wait_s and self._waiting[tenant] < TENANT_WAITING_MAX:
             self._waiting[tenant] += 1
+            self._heard.setdefault(_place(running), running)
             try:
                 await running.started(wait_s=wait_s)
             except NoResultYet:  # the tenant's client was closed
                 log.info("start.not_awaited", task_id=running.task_id)
             finally:
                 self._waiting -= Counter([tenant])
+                self._unheard(running)
         self.note(running)
         return running.has_started or running.stored is not None
 
@@ -86,6 +92,7 @@ class Meter:
             await running.forget()
             return
         self._watched[tenant] += 1
+        self._heard.setdefault(_place(running), running)
         watch = asyncio.create_task(self._watch(running), name="measure")
         self._watches.add(watch)
         watch.add_done_callback(self._watches.discard)
@@ -97,13 +104,14 @@ class Meter:
             self.note(running)
         finally:
             self._watched -= Counter([running.tenant])
+            self._unheard(running)
             with suppress(ServiceError):
                 await running.forget()
 
     def note(self, running: RunningTask) -> None:
         """Remember what was measured of a task, if it was heard to start: once."""
-        tti, place = running.tti, (running.tenant, running.session_id, running.task_id)
-        if tti is not None and self._measured.put(place, tti):
+        tti = running.tti
+        if tti is not None and self._measured.put(_place(running), tti):
             self._windows.add(running.tenant, running.pool, tti, time.monotonic())
 
     async def tti_of(
@@ -120,6 +128,12 @@ class Meter:
             return None  # it never ran
         place: Place = (client.options.tenant, *names)
         known = self._measured.get(place)
+        if known is None and (running := self._heard.get(place)) is not None:
+            if stored is None:
+                return None  # in a moment it will have been heard
+            with suppress(NoResultYet):
+                await running.started(wait_s=LATE_START_S, ask=False)
+            known = running.tti
         if known is None:
             known = await _by_servers(client, *names)
         if known is None and stored is not None:
@@ -128,12 +142,20 @@ class Meter:
             self._measured.put(place, known)
         return known
 
+    def _unheard(self, running: RunningTask) -> None:
+        if self._heard.get(_place(running)) is running:
+            del self._heard[_place(running)]
+
     async def close(self) -> None:
         """Listen to nothing any more."""
         for watch in self._watches:
             watch.cancel()
         if self._watches:
             await asyncio.wait(set(self._watches), timeout=1.0)
+
+
+def _place(running: RunningTask) -> Place:
+    return running.tenant, running.session_id, running.task_id
 
 
 async def _by_servers(client: Client, session: str, task: str) -> Tti | None:

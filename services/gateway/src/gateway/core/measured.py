@@ -23,12 +23,18 @@ class Measured:
         self._count = 0
 
     def put(self, place: Place, tti: Tti) -> bool:
-        """Remember what was measured; return False where something is known of the task: the first word stands."""
+        """Remember what was measured, and return whether that says more of the task than what was known.
+
+        The first word stands, but a caller's stands above what is left where none heard it.
+        """
         tenant, *names = place
         own = self._by_tenant.setdefault(tenant, OrderedDict())
         key = (names[0], names[1])
-        if key in own:
-            return False
+        if (known := own.get(key)) is not None:
+            says_more = tti.measured_by == "caller" and known.measured_by != "caller"
+            if says_more:
+                own[key] = tti
+            return says_more
         own[key] = tti
         self._count += 1
         if len(own) > self._tenant_max:
