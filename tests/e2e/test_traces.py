@@ -8,7 +8,9 @@ import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import httpx
 import pytest
 
 from agent_sandbox import Client, ClientOptions
@@ -17,6 +19,10 @@ from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.embedded.table import read_table
 from agent_sandbox.events import Started
 from agent_sandbox.places import TENANT
+from shared import subjects
+from shared.bus import Bus, BusOptions
+from shared.identity import read_credential
+from shared.task import Command, encode_task
 from shared.testing.look import until
 from shared.testing.otlp import Received, Receiver, receive
 
@@ -27,6 +33,7 @@ name = "default"
 stock = 2
 idle_release_s = 1
 """
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 CAME = ("wait in queue", "fetch q.{shard}.{tenant}.{pool}.{class}")
 PARTS = (
     "claim session",
@@ -36,6 +43,7 @@ PARTS = (
     "execute task",
     "commit result",
 )
+PUBLISH = "publish task.{tenant}.{pool}.{class}"
 PROCESS = "process task.{tenant}.{pool}.{class}"
 SKEW_NS = 1_000_000
 """The servers' clock is read in whole milliseconds."""
@@ -78,6 +86,19 @@ async def client(traced: Folder) -> AsyncIterator[Client]:
     """A client that says nothing of traces."""
     async with Client(ClientOptions(state=traced.path)) as connected:
         yield connected
+
+
+@pytest.fixture
+async def plain_bus(traced: Folder) -> AsyncIterator[Bus]:
+    """A publisher in any language: a plain connection."""
+    options = BusOptions(
+        servers=traced.read().servers,
+        name="plain",
+        credential=read_credential(traced.client_credential),
+    )
+    bus = await Bus.connect(options)
+    yield bus
+    await bus.close()
 
 
 async def spans_of(
@@ -141,12 +162,16 @@ async def test_the_command_line_begins_a_trace_that_goes_on_to_the_result(
     )
     task = json.loads(ran.stdout)["task"]
     spans = await spans_of(receiver, task, last="commit result")
-    publish, process = named(spans, "publish task.{tenant}.{pool}.{class}"), named(spans, PROCESS)
+    call, publish = named(spans, "run task"), named(spans, PUBLISH)
+    process = named(spans, PROCESS)
 
     assert ran.returncode == 3
     check_tree(spans)
     check_attempt(spans, process)
-    assert (publish.parent, publish.kind, publish.service) == ("", "producer", "agent-sandbox-cli")
+    assert (call.parent, call.service) == ("", "agent-sandbox-cli")
+    assert call.end_ns > process.start_ns  # it lasts until its caller has the result
+    assert call.attributes["agent_sandbox.status"] == "exit_code"
+    assert (publish.parent, publish.kind) == (call.id, "producer")
     assert [named(spans, name).parent for name in CAME] == [publish.id] * 2
     assert (process.parent, process.kind) == (publish.id, "consumer")
     assert process.links == ((publish.trace, publish.id, "creation"),)
@@ -261,3 +286,62 @@ async def test_a_sleeping_session_is_woken_within_the_trace_of_its_next_task(
 async def _is_idle(client: Client, session: str) -> bool:
     shown = await client.session(session).show()
     return shown.record is not None and shown.record.state == "idle"
+
+
+async def test_a_request_to_the_gateway_goes_on_with_its_callers_trace(
+    traced: Folder, receiver: Receiver
+) -> None:
+    """Its span is the parent of the publish; the caller's own is at the root, wherever that is exported to."""
+    token = traced.token_file.read_text().strip()
+    caller = f"00-{TRACE}-{SPAN}-01"
+    async with httpx.AsyncClient(base_url=traced.read().gateways[0]) as http:
+        answer = await http.post(
+            "/v1/tasks",
+            json={"kind": "command", "argv": ["true"]},
+            headers={
+                "authorization": f"Bearer {token}",
+                "traceparent": caller,
+                "tracestate": "a=1",
+            },
+        )
+    task = answer.json()["task"]
+    spans = await spans_of(receiver, task, last="commit result")
+    await until(lambda: any(span.kind == "server" for span in receiver.spans(TRACE)))
+    spans = receiver.spans(TRACE)
+    served, call = named(spans, "POST /v1/tasks"), named(spans, "run task")
+
+    assert answer.status_code in (201, 202)
+    check_tree(spans, root=SPAN)
+    assert (served.parent, served.service) == (SPAN, "gateway")
+    assert served.attributes["http.response.status_code"] == answer.status_code
+    assert (call.parent, named(spans, PUBLISH).parent) == (served.id, call.id)
+    assert {span.state for span in spans} == {"a=1"}
+
+
+async def test_what_a_publisher_does_not_want_kept_is_not_kept(
+    receiver: Receiver, client: Client, plain_bus: Bus
+) -> None:
+    """Nor does a header full of rubbish hurt the task that carries it: it gets a trace of its own."""
+    unwanted, rubbish, huge = (str(uuid4()) for _ in range(3))
+    headers = {
+        unwanted: {"traceparent": f"00-{uuid4().hex}-{SPAN}-00"},
+        rubbish: {"traceparent": "00-zz-\x07", "tracestate": "\xff" * 40},
+        huge: {"traceparent": "0" * 3000, "tracestate": "a=" + "b" * 3000},
+    }
+    for task, fields in headers.items():
+        await plain_bus.publish_acked(
+            subjects.task(TENANT, "default", "interactive"),
+            encode_task(Command(argv=("true",))),
+            message_id=task,
+            headers=fields,
+        )
+    for task in headers:
+        await until(lambda task=task: client.read_result(task), within_s=20)
+    for task in (rubbish, huge):
+        assert (
+            named(await spans_of(receiver, task, last="commit result"), "wait in queue").parent
+            == ""
+        )
+    assert unwanted not in {
+        span.attributes.get("agent_sandbox.task.id") for span in receiver.spans()
+    }

@@ -5,7 +5,6 @@ Addresses that start with `http` are gateways, others NATS servers; a gateway as
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,8 +12,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from agent_sandbox import places
+from agent_sandbox.tracing import find_tracer
 from shared.bus import BusOptions
-from shared.bus.types import Tracer
 from shared.errors import Forbidden, InvalidMessage, NotFound, Unavailable
 from shared.identity import read_credential
 from shared.messages import Credential
@@ -176,14 +175,3 @@ def bus_options(access: Access) -> BusOptions:
         nobody_s=NOBODY_S,
         tracer=find_tracer(),
     )
-
-
-def find_tracer() -> Tracer | None:
-    """Return what makes spans of publishes, in a program that uses OpenTelemetry itself; None: nothing is spent on it."""
-    if "opentelemetry.trace" not in sys.modules:
-        return None
-    try:
-        from shared.telemetry import own_tracing  # noqa: PLC0415 - only where OpenTelemetry is
-    except ImportError:
-        return None
-    return own_tracing()

@@ -16,6 +16,7 @@ from typing import Any, Self
 from agent_sandbox.events import Event, Started
 from agent_sandbox.orders import Order
 from agent_sandbox.results import NoResultYet, Result
+from agent_sandbox.tracing import CallSpan, NoSpan, begin_call, status_of
 from agent_sandbox.transport import NEW, Transport, View
 from shared.errors import OutcomeUnknown, Unavailable
 from shared.messages import CancelAnswer, TaskResult
@@ -49,6 +50,7 @@ class RunningTask:
         """
         self._transport = transport
         self._order = order
+        self.span: CallSpan = NoSpan() if view.after is not None else begin_call(order)
         self._watch = transport.watch(order, self, view)
         self._is_ours = view.after is None
         self._made = order.made
@@ -113,6 +115,7 @@ class RunningTask:
     async def forget(self) -> None:
         """Stop listening; the task goes on, its result can be read later by its id."""
         await self._watch.close()
+        self.span.end("")
 
     async def result(self, *, wait_s: float | None = None) -> Result:
         """Wait for the task's one result.
@@ -237,6 +240,7 @@ class RunningTask:
         if not self._done.done():
             self._total_s = time.monotonic() - self._called
             self._done.set_result(stored)
+            self.span.end(status_of(stored))
 
     def abandon(self, why: str) -> None:
         """End every wait for the result: it can't come any more."""

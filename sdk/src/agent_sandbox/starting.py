@@ -47,9 +47,10 @@ async def start_task(
     """
     running = RunningTask(transport, order, called)
     until = time.monotonic() + deadline_s
-    await listen_until(running, until)
     try:
-        await transport.publish(order, until)
+        await listen_until(running, until)
+        with running.span.active():
+            await transport.publish(order, until)
         running.accepted()
     except BaseException:
         await running.forget()

@@ -17,6 +17,7 @@ import msgspec
 
 from agent_sandbox.access import Access, is_here
 from agent_sandbox.over_http.problems import TooManyRequests, error_of_answer
+from agent_sandbox.tracing import put_context
 from shared.errors import (
     InvalidMessage,
     OutcomeUnknown,
@@ -61,6 +62,7 @@ class Calls:
         verify = any(url.startswith("https") for url in self._urls)
         self._client = httpx.AsyncClient(
             headers=headers,
+            event_hooks={"request": [put_context]},
             timeout=httpx.Timeout(TRY_S, connect=CONNECT_S),
             limits=httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=16),
             mounts={url: None for url in self._urls if is_here(url)},  # no proxy to ourselves
