@@ -12,6 +12,19 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from tests.e2e.traced import (
+    CAME,
+    PARTS,
+    PROCESS,
+    PUBLISH,
+    SPAN,
+    TRACE,
+    check_attempt,
+    check_tree,
+    named,
+    spans_of,
+    variables,
+)
 
 from agent_sandbox import Client, ClientOptions
 from agent_sandbox.demo.victims import find_worker
@@ -24,7 +37,7 @@ from shared.bus import Bus, BusOptions
 from shared.identity import read_credential
 from shared.task import Command, encode_task
 from shared.testing.look import until
-from shared.testing.otlp import Received, Receiver, receive
+from shared.testing.otlp import Receiver, receive
 
 Cli = Callable[..., Any]
 POOLS = """\
@@ -33,20 +46,6 @@ name = "default"
 stock = 2
 idle_release_s = 1
 """
-TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-CAME = ("wait in queue", "fetch q.{shard}.{tenant}.{pool}.{class}")
-PARTS = (
-    "claim session",
-    "ack q.{shard}.{tenant}.{pool}.{class}",
-    "restore workspace",
-    "start program",
-    "execute task",
-    "commit result",
-)
-PUBLISH = "publish task.{tenant}.{pool}.{class}"
-PROCESS = "process task.{tenant}.{pool}.{class}"
-SKEW_NS = 1_000_000
-"""The servers' clock is read in whole milliseconds."""
 
 
 @pytest.fixture(scope="module")
@@ -72,15 +71,6 @@ def traced(place: Path, receiver: Receiver) -> Iterator[Folder]:
     run_cli("down", state=folder.path)
 
 
-def variables(receiver: Receiver) -> dict[str, str]:
-    """Return the standard variables that turn traces on."""
-    return {
-        "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
-        "OTEL_BSP_SCHEDULE_DELAY": "100",
-        "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test",
-    }
-
-
 @pytest.fixture
 async def client(traced: Folder) -> AsyncIterator[Client]:
     """A client that says nothing of traces."""
@@ -99,56 +89,6 @@ async def plain_bus(traced: Folder) -> AsyncIterator[Bus]:
     bus = await Bus.connect(options)
     yield bus
     await bus.close()
-
-
-async def spans_of(
-    receiver: Receiver, task: str, *, last: str, within_s: float = 20
-) -> list[Received]:
-    """Return a task's trace once its span `last` has come."""
-
-    def found() -> list[Received]:
-        mine = [
-            one for one in receiver.spans() if one.attributes.get("agent_sandbox.task.id") == task
-        ]
-        return receiver.spans(mine[0].trace) if mine else []
-
-    await until(
-        lambda: any(one.name == last and not one.failed for one in found()), within_s=within_s
-    )
-    return found()
-
-
-def named(spans: list[Received], name: str) -> Received:
-    """Return the one span of a name."""
-    (one,) = [span for span in spans if span.name == name]
-    return one
-
-
-def check_tree(spans: list[Received], root: str = "") -> None:
-    """One trace without a gap: every parent is there, ids are unique, nothing begins before its parent.
-
-    Args:
-        spans: of one trace.
-        root: a span of a caller who exports elsewhere.
-    """
-    known = {span.id: span for span in spans}
-    assert len(known) == len(spans)
-    assert len({span.trace for span in spans}) == 1
-    for span in spans:
-        assert span.end_ns >= span.start_ns, span.name
-        assert span.parent in known or span.parent == root, span.name
-        if span.parent in known:
-            assert span.start_ns >= known[span.parent].start_ns - SKEW_NS, span.name
-    assert {link[0] for span in spans for link in span.links} <= {spans[0].trace}
-
-
-def check_attempt(spans: list[Received], process: Received) -> None:
-    """All parts of an attempt hang under it, within its time."""
-    parts = [span for span in spans if span.parent == process.id]
-
-    assert sorted(span.name for span in parts) == sorted(PARTS)
-    assert all(span.end_ns <= process.end_ns for span in parts)
-    assert all(span.service == "worker-agent" for span in parts)
 
 
 async def test_the_command_line_begins_a_trace_that_goes_on_to_the_result(
