@@ -53,7 +53,7 @@ class TaskView(Body, frozen=True, kw_only=True, omit_defaults=True):
     """None: not started yet, or it never ran user code."""
     result: TaskResult | None = None
     links: dict[str, str] = {}
-    """`self`, `result`, `output`, `cancel`, `session`: paths on this API."""
+    """`self`, `result`, `output`, `stream`, `cancel`, `session`: paths on this API."""
 
 
 class TtiRow(Body, frozen=True, kw_only=True, omit_defaults=True):
@@ -103,8 +103,6 @@ class StreamEvent(Body, frozen=True, kw_only=True, omit_defaults=True):
     """Of `started`."""
     timing: Timing | None = None
     """Of `started`: how and when the task came to its worker."""
-    tti: Tti | None = None
-    """Of `started`, where this gateway took the call."""
     interruption: Interruption | None = None
     workspace_lost: WorkspaceLost | None = None
     path: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Any
@@ -41,6 +42,8 @@ class HttpWatch:
         """Hear nothing yet."""
         self._calls = calls
         self._path = task_path(order.session, order.task)
+        # A task that waits for its first worker is known to nobody but who published it.
+        self._when = "" if view.after else f"?accepted_ms={int(time.time() * 1000)}"
         self._ear = ear
         self._place = (
             "" if view.after is None or view.after == START else view.after.text(order.task)
@@ -129,7 +132,9 @@ class HttpWatch:
         if self._place:
             headers["last-event-id"] = self._place
         reader = EventReader()
-        async with self._calls.stream(f"{self._path}/output", headers, SILENT_S) as lines:
+        async with self._calls.stream(
+            f"{self._path}/output{self._when}", headers, SILENT_S
+        ) as lines:
             async for line in lines:
                 found = reader.take(line)
                 if found is None:

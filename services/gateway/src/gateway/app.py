@@ -8,6 +8,7 @@ from typing import Any
 
 from gateway.adapters.clients import Clients
 from gateway.adapters.http.site import make_site
+from gateway.adapters.http.streams import Streams
 from gateway.adapters.http.wire import make_server
 from gateway.adapters.measuring import Meter
 from gateway.adapters.tenants import Tenants
@@ -38,8 +39,8 @@ async def run(settings: GatewaySettings, stop: Stop, *, traced: bool = False) ->
     tenants = Tenants(Path(settings.tenants_file))
     tenants.refresh()
     clients = Clients(tenants, settings.servers)
-    meter = Meter(settings.name)
-    site: Any = make_site(settings, tenants, clients, meter)
+    meter, streams = Meter(settings.name), Streams(settings.tenant_streams_max)
+    site: Any = make_site(settings, tenants, clients, meter, streams)
     if traced:
         from shared.telemetry.http import HttpSpans  # noqa: PLC0415 - only where it is asked for
 
@@ -58,6 +59,7 @@ async def run(settings: GatewaySettings, stop: Stop, *, traced: bool = False) ->
                 break
     finally:
         ready.clear()
+        streams.leave()
         server.should_exit = True
         await asyncio.wait({serving}, timeout=settings.drain_s + 1.0)
         serving.cancel()

@@ -36,6 +36,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Requests of one tenant at once, after a rest."""
     tenant_requests_max: Count = 512
     """Requests of one tenant that are answered at the same time; streams count as long as they last."""
+    tenant_streams_max: Count = 256
+    """Streams of one tenant's tasks that are open at the same time."""
     connections_max: Count = 1024
     """Connections at once. When all are taken, one that has no request under way makes room for a new one."""
     head_s: Seconds = 10.0

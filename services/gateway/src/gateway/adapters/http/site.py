@@ -8,10 +8,20 @@ from litestar import Litestar
 from litestar.di import Provide
 
 from gateway.adapters.clients import Clients
-from gateway.adapters.http import files, letters, pools, session_tasks, sessions, tasks, tti
+from gateway.adapters.http import (
+    files,
+    letters,
+    output,
+    pools,
+    session_tasks,
+    sessions,
+    tasks,
+    tti,
+)
 from gateway.adapters.http.deps import provide_client
 from gateway.adapters.http.errors import HANDLERS
 from gateway.adapters.http.guard import Guard
+from gateway.adapters.http.streams import Streams
 from gateway.adapters.measuring import Meter
 from gateway.adapters.tenants import Tenants
 from gateway.settings import GatewaySettings
@@ -21,6 +31,7 @@ ROUTES: list[Any] = [
     *sessions.ROUTES,
     *session_tasks.ROUTES,
     *tasks.ROUTES,
+    *output.ROUTES,
     *files.ROUTES,
     *pools.ROUTES,
     *letters.ROUTES,
@@ -29,13 +40,14 @@ ROUTES: list[Any] = [
 """One module for each kind of thing: a new one adds its routes here."""
 
 
-def make_app(meter: Meter, **more: Any) -> Litestar:
+def make_app(meter: Meter, streams: Streams, **more: Any) -> Litestar:
     """Return the application without its guard: routes, their client, their errors."""
     return Litestar(
         ROUTES,
         dependencies={
             "client": Provide(provide_client),
             "meter": Provide(lambda: meter, sync_to_thread=False),
+            "streams": Provide(lambda: streams, sync_to_thread=False),
         },
         exception_handlers=HANDLERS,
         openapi_config=None,
@@ -46,6 +58,8 @@ def make_app(meter: Meter, **more: Any) -> Litestar:
     )
 
 
-def make_site(settings: GatewaySettings, tenants: Tenants, clients: Clients, meter: Meter) -> Guard:
+def make_site(
+    settings: GatewaySettings, tenants: Tenants, clients: Clients, meter: Meter, streams: Streams
+) -> Guard:
     """Return the whole application, its guard before it."""
-    return Guard(make_app(meter), settings, tenants, clients)
+    return Guard(make_app(meter, streams), settings, tenants, clients)

@@ -25,7 +25,8 @@ def links_of(session: str, task: str, accepted_ms: int | None = None) -> dict[st
     return {
         "self": own + when,
         "result": f"{own}/result{when}",
-        "output": f"{own}/output",
+        "output": f"{own}/output{when}",
+        "stream": f"{own}/stream{when}",
         "cancel": f"{own}/cancel",
         "session": f"/v1/sessions/{session}",
     }

@@ -12,6 +12,8 @@ from gateway.settings import GatewaySettings
 
 HEAD_BYTES_MAX = 32 * 1024
 """A request's line and headers."""
+MESSAGE_BYTES_MAX = 64 * 1024
+"""One message of a WebSocket's client."""
 
 
 def make_server(app: Any, settings: GatewaySettings) -> uvicorn.Server:
@@ -22,6 +24,8 @@ def make_server(app: Any, settings: GatewaySettings) -> uvicorn.Server:
         port=settings.port,
         http=HttpToolsProtocol,
         ws="websockets-sansio",
+        ws_max_size=MESSAGE_BYTES_MAX,
+        ws_per_message_deflate=False,  # a window for each connection costs more than it saves
         lifespan="off",
         log_config=None,
         access_log=False,

@@ -1,0 +1,192 @@
+"""`…/output` and `…/stream`: a task's events as server-sent events and over a WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack, suppress
+from typing import Annotated, Any
+
+from litestar import Response, WebSocket, get, websocket
+from litestar.params import Parameter
+
+from agent_sandbox import Client
+from gateway.adapters.http.answers import ProblemError
+from gateway.adapters.http.asked import AcceptedQuery, SessionPath, TaskPath
+from gateway.adapters.http.guard import LENT, refuse
+from gateway.adapters.http.streams import Asked, Streams, is_behind_all, open_events
+from gateway.adapters.http.told import ALIVE, as_server_event, as_text
+from gateway.adapters.measuring import Meter
+from gateway.core.problems import of_error
+from shared.errors import ServiceError
+from shared.rest import StreamEvent
+
+EVENT_STREAM = "text/event-stream"
+PROTOCOL = "agent-sandbox"
+"""Subprotocol that a browser names beside its token: one of those that it names must be chosen."""
+CLOSE_DONE, CLOSE_LEAVING = 1000, 1012
+CLOSE_S = 2.0
+
+AfterQuery = Annotated[
+    str | None,
+    Parameter(
+        query="after",
+        min_length=1,
+        max_length=256,
+        description="`id` of the last event that was read: go on behind it.",
+    ),
+]
+LastEventId = Annotated[
+    str | None,
+    Parameter(
+        header="Last-Event-ID",
+        max_length=256,
+        description="The same; an `EventSource` sends it by itself.",
+    ),
+]
+AnySocket = WebSocket[Any, Any, Any]
+
+
+class EventStream(Response[bytes]):
+    """Server-sent events until the last one."""
+
+    def __init__(self, streams: Streams, events: Any, place: ExitStack) -> None:
+        """Send `events`; `place` is given back in the end."""
+        super().__init__(b"", media_type=EVENT_STREAM)
+        self._parts = (streams, events, place)
+
+    def to_asgi_response(self, *_: Any, **__: Any) -> Any:
+        """Return the application that answers."""
+        return self._answer
+
+    async def _answer(self, _scope: Any, receive: Any, send: Any) -> None:
+        streams, events, place = self._parts
+
+        async def gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        async def say(event: StreamEvent | None) -> None:
+            body = ALIVE if event is None else as_server_event(event)
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+
+        with place:
+            fields = {
+                "content-type": f"{EVENT_STREAM}; charset=utf-8",
+                "cache-control": "no-store",
+                "x-accel-buffering": "no",
+            }
+            wire = [(name.encode(), value.encode()) for name, value in fields.items()]
+            await send({"type": "http.response.start", "status": 200, "headers": wire})
+            await say(None)
+            await streams.pump(events, say, gone())
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _open(client: Client, meter: Meter, streams: Streams, asked: Asked) -> Response[Any]:
+    if is_behind_all(asked):
+        return Response(None, status_code=204)
+    with ExitStack() as stack:
+        stack.enter_context(streams.place(client.options.tenant))
+        events = await open_events(client, meter, asked)
+        return EventStream(streams, events, stack.pop_all())
+
+
+@get("/v1/sessions/{session_id:str}/tasks/{task_id:str}/output")
+async def show_output(
+    client: Client,
+    meter: Meter,
+    streams: Streams,
+    session_id: SessionPath,
+    task_id: TaskPath,
+    after: AfterQuery = None,
+    last_id: LastEventId = None,
+    accepted_ms: AcceptedQuery = None,
+) -> Response[Any]:
+    """Stream a task's events, from the first or behind one; the last is its result."""
+    asked = Asked(session=session_id, task=task_id, after=last_id or after, accepted_ms=accepted_ms)
+    return await _open(client, meter, streams, asked)
+
+
+@get("/v1/tasks/{task_id:str}/output")
+async def show_first_output(
+    client: Client,
+    meter: Meter,
+    streams: Streams,
+    task_id: TaskPath,
+    after: AfterQuery = None,
+    last_id: LastEventId = None,
+    accepted_ms: AcceptedQuery = None,
+) -> Response[Any]:
+    """Stream a first task's events, as those of any task."""
+    asked = Asked(session=task_id, task=task_id, after=last_id or after, accepted_ms=accepted_ms)
+    return await _open(client, meter, streams, asked)
+
+
+async def _serve(socket: AnySocket, meter: Meter, streams: Streams, asked: Asked) -> None:
+    asked_by: Any = socket.scope
+    with ExitStack() as stack:
+        try:
+            client = await asked_by["state"][LENT].open()
+            behind = is_behind_all(asked)
+            stack.enter_context(streams.place(client.options.tenant))
+            events = None if behind else await open_events(client, meter, asked)
+        except ProblemError as exc:
+            await refuse(asked_by, socket.send, exc.problem, exc.headers)
+            return
+        except ServiceError as exc:
+            await refuse(asked_by, socket.send, of_error(exc))
+            return
+        offered = asked_by.get("subprotocols") or []
+        await socket.accept(subprotocols=PROTOCOL if PROTOCOL in offered else None)
+        if events is not None:
+            await streams.pump(events, lambda event: _say(socket, event), _read(socket))
+        await _close(socket, CLOSE_LEAVING if streams.leaving.is_set() else CLOSE_DONE)
+
+
+async def _say(socket: AnySocket, event: StreamEvent | None) -> None:
+    if event is not None:  # pings are the server's business
+        await socket.send_text(as_text(event).decode())
+
+
+async def _read(socket: AnySocket) -> None:
+    """Return when the reader is gone, or says what nobody reads."""
+    await socket.receive()
+
+
+async def _close(socket: AnySocket, code: int) -> None:
+    """Say good-bye, if anybody is there."""
+    with suppress(RuntimeError, OSError):
+        async with asyncio.timeout(CLOSE_S):
+            await socket.close(code)
+
+
+@websocket("/v1/sessions/{session_id:str}/tasks/{task_id:str}/stream")
+async def stream_output(
+    socket: AnySocket,
+    meter: Meter,
+    streams: Streams,
+    session_id: SessionPath,
+    task_id: TaskPath,
+    after: AfterQuery = None,
+    accepted_ms: AcceptedQuery = None,
+) -> None:
+    """Stream a task's events, one a message; the last is its result, then it is closed."""
+    asked = Asked(session=session_id, task=task_id, after=after, accepted_ms=accepted_ms)
+    await _serve(socket, meter, streams, asked)
+
+
+@websocket("/v1/tasks/{task_id:str}/stream")
+async def stream_first_output(
+    socket: AnySocket,
+    meter: Meter,
+    streams: Streams,
+    task_id: TaskPath,
+    after: AfterQuery = None,
+    accepted_ms: AcceptedQuery = None,
+) -> None:
+    """Stream a first task's events, as those of any task."""
+    asked = Asked(session=task_id, task=task_id, after=after, accepted_ms=accepted_ms)
+    await _serve(socket, meter, streams, asked)
+
+
+ROUTES = [show_output, show_first_output, stream_output, stream_first_output]
