@@ -8,6 +8,7 @@ from agent_sandbox.objects import Objects
 from agent_sandbox.results import NoResultYet, Result, TaskFailed
 from agent_sandbox.running import RunningTask
 from agent_sandbox.session import Session
+from agent_sandbox.shell import Shell
 from agent_sandbox.sync import SyncClient, SyncDeadLetters, SyncObjects, SyncSession, SyncTask
 from shared.errors import (
     Forbidden,
@@ -42,6 +43,7 @@ __all__ = [
     "RunningTask",
     "ServiceError",
     "Session",
+    "Shell",
     "Started",
     "SyncClient",
     "SyncDeadLetters",

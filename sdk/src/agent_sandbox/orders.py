@@ -56,6 +56,21 @@ class ProgramOptions(TaskOptions, total=False):
     """Directory in the workspace."""
 
 
+class TerminalOptions(TypedDict, total=False):
+    """What a terminal is like."""
+
+    rows: int
+    """24 where absent."""
+    cols: int
+    """80 where absent."""
+    term: str
+    """`TERM`; `xterm-256color` where absent."""
+
+
+class ShellOptions(ProgramOptions, TerminalOptions, total=False):
+    """What a program in a terminal takes."""
+
+
 class RunOptions(TaskOptions, total=False):
     """What `run` takes: a program, a shell line or Python code, and where it runs."""
 

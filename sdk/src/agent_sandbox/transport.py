@@ -13,11 +13,13 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from agent_sandbox.events import Event, Started
+from agent_sandbox.keys import Words
 from agent_sandbox.orders import Order
 from agent_sandbox.positions import Position
 from agent_sandbox.sequencer import LIVE_BYTES_MAX
 from shared.files import ObjectRef
 from shared.messages import CancelAnswer, TaskResult
+from shared.terminals import TerminalAnswer
 
 T = TypeVar("T")
 
@@ -126,6 +128,15 @@ class Transport(Protocol):
 
         Raises:
             OutcomeUnknown: no definite answer within `wait_s`.
+        """
+        ...
+
+    async def tell_terminal(self, words: Words) -> TerminalAnswer:
+        """Say something to the terminal of a task that runs; one try.
+
+        Raises:
+            Unavailable: nobody hears it there: it has not begun, or has ended, or its worker is lost.
+            OutcomeUnknown: no answer in time.
         """
         ...
 

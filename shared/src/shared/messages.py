@@ -241,18 +241,6 @@ class Slot(Message, frozen=True, kw_only=True, omit_defaults=True):
     reserved_ms: int
 
 
-class TerminalAnswer(Message, frozen=True, kw_only=True, omit_defaults=True):
-    """Answer to a message to a terminal."""
-
-    next: int = 0
-    """Bytes of this writer that the terminal has; what is sent next must begin here."""
-    room: int = 0
-    """Bytes that it would take now."""
-    forgotten: bool = False
-    """Nothing is known of this writer, and it did not begin at 0: it has to begin anew under another name."""
-    error: ErrorInfo | None = None
-
-
 class OutputEvent(Message, frozen=True, kw_only=True, omit_defaults=True):
     """JSON body of an event of a task that is not raw output (`started`, `recovered`, `truncated`, `progress`)."""
 

@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from agent_sandbox.keys import Words
 from agent_sandbox.orders import Order
 from agent_sandbox.over_http.calls import Call
 from shared.errors import InvalidMessage
@@ -36,6 +37,23 @@ def publish_call(order: Order) -> Call:
         params=params,
         headers={"content-type": "application/json", "idempotency-key": order.task},
         body=None if order.letter is not None else order.body,
+        changes=True,
+    )
+
+
+def terminal_call(words: Words) -> Call:
+    """Return the request that says something to a terminal; said again, it is typed once."""
+    params = {"worker": words.worker, "writer": words.writer, "offset": str(words.offset)}
+    if words.size is not None:
+        params |= {"rows": str(words.size[0]), "cols": str(words.size[1])}
+    if words.hang_up:
+        params["hang_up"] = "true"
+    return Call(
+        method="POST",
+        path=f"{task_path(words.session, words.task)}/terminal",
+        params=params,
+        headers={"content-type": "application/octet-stream"},
+        body=words.data,
         changes=True,
     )
 

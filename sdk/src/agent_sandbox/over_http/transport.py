@@ -10,10 +10,16 @@ from typing import Self, TypeVar
 import msgspec
 
 from agent_sandbox.access import Access
+from agent_sandbox.keys import SAY_S, Words
 from agent_sandbox.orders import Order, make_task_id
 from agent_sandbox.over_http.calls import Call, Calls
 from agent_sandbox.over_http.chunks import HttpChunks
-from agent_sandbox.over_http.paths import publish_call, question_call, task_path
+from agent_sandbox.over_http.paths import (
+    publish_call,
+    question_call,
+    task_path,
+    terminal_call,
+)
 from agent_sandbox.over_http.watch import HttpWatch
 from agent_sandbox.transport import NEW, Ear, View
 from shared import messages
@@ -21,6 +27,7 @@ from shared.errors import NotFound, ServiceError
 from shared.files import ObjectRef
 from shared.messages import CancelAnswer, TaskResult
 from shared.objects import read_chunks, write_chunks
+from shared.terminals import TerminalAnswer
 
 ASK_S = 10.0
 DROP_S = 5.0
@@ -92,6 +99,11 @@ class HttpTransport:
         )
         answer = await self._calls.ask(call, within_s=wait_s)
         return messages.decode(answer.content, CancelAnswer)
+
+    async def tell_terminal(self, words: Words) -> TerminalAnswer:
+        """Say something to the terminal of a task that runs; see `Transport`."""
+        answer = await self._calls.ask(terminal_call(words), within_s=SAY_S)
+        return messages.decode(answer.content, TerminalAnswer)
 
     async def ask(self, what: str, question: msgspec.Struct, kind: type[T]) -> T:
         """Ask a gateway; see `paths`."""

@@ -10,6 +10,7 @@ from typing import Self, TypeVar
 import msgspec
 
 from agent_sandbox.access import Access, bus_options
+from agent_sandbox.keys import SAY_S, Words
 from agent_sandbox.orders import Order
 from agent_sandbox.over_nats.asking import ask
 from agent_sandbox.over_nats.cancelling import cancel_task
@@ -18,13 +19,14 @@ from agent_sandbox.over_nats.publishing import publish_order
 from agent_sandbox.over_nats.watch import NatsWatch
 from agent_sandbox.places import FAILPOINTS_VARIABLE
 from agent_sandbox.transport import NEW, Ear, View
-from shared import messages, subjects
+from shared import headers, messages, subjects
 from shared.bus import Bus
 from shared.errors import ServiceError
 from shared.failpoints import Failpoints
 from shared.files import ObjectRef
 from shared.messages import CancelAnswer, TaskResult
 from shared.objects import read_object, write_object
+from shared.terminals import TerminalAnswer
 from shared.views import ObjectDropAsk
 
 DROP_S = 5.0
@@ -83,6 +85,17 @@ class NatsTransport:
     async def cancel(self, order: Order, *, wait_s: float) -> CancelAnswer:
         """Ask for a task's end; see `cancel_task`."""
         return await cancel_task(self.bus, order, wait_s=wait_s)
+
+    async def tell_terminal(self, words: Words) -> TerminalAnswer:
+        """Ask the worker that runs the task; see `Transport`."""
+        where = subjects.terminal(words.worker, self._tenant, words.session, words.task)
+        fields = {headers.WRITER: words.writer, headers.OFFSET: str(words.offset)}
+        if words.size is not None:
+            fields[headers.SIZE] = "{} {}".format(*words.size)
+        if words.hang_up:
+            fields[headers.HANG_UP] = "1"
+        said = await self.bus.request(where, words.data, timeout_s=SAY_S, headers=fields)
+        return messages.decode(said.data, TerminalAnswer)
 
     async def ask(self, what: str, question: msgspec.Struct, kind: type[T]) -> T:
         """Ask the pool-managers; see `asking`."""

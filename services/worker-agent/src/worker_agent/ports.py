@@ -10,8 +10,9 @@ import msgspec
 
 from shared.files import ObjectRef, Transfer
 from shared.letters import DeadLetter
-from shared.messages import TaskResult, TerminalAnswer, WorkerBeat
+from shared.messages import TaskResult, WorkerBeat
 from shared.record import Hold, Record
+from shared.terminals import TerminalAnswer
 from shared.traces.span import Span
 from worker_agent.core.claims import Headers
 from worker_agent.core.lanes import Lane
@@ -169,6 +170,11 @@ class Voice(Protocol):
 
     async def output(self, record: Record, task: str, piece: Piece) -> None:
         """Publish a piece of output."""
+        ...
+
+    @property
+    def said(self) -> int:
+        """Messages that the attempt in hand has sent."""
         ...
 
     async def event(self, record: Record, task: str, name: str, **details: Any) -> None:

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from shared import logs, messages, subjects
 from shared.bus import Bus, Message, Subscription
 from shared.errors import InvalidMessage, ServiceError, Unavailable
-from shared.messages import TerminalAnswer
 from shared.record import Record
+from shared.terminals import TerminalAnswer
 from worker_agent.core.terminal import Keys, read_keys
 
 log = logs.get(__name__)

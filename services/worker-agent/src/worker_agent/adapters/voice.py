@@ -32,6 +32,11 @@ class CoreVoice:
         self._number = 0
         self._waits_until: float | None = None
 
+    @property
+    def said(self) -> int:
+        """Messages that the attempt in hand has sent."""
+        return self._number
+
     async def output(self, record: Record, task: str, piece: Piece) -> None:
         """Publish a piece of output."""
         await self._say(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 
-from shared.messages import TerminalAnswer
 from shared.record import Record
 from shared.task import Command, Task
+from shared.terminals import TerminalAnswer
 from worker_agent.core.output import StreamName
 from worker_agent.core.results import RunEnd
 from worker_agent.core.terminal import InputBook, Keys, Pace
-from worker_agent.ports import RunOrder, Sandbox, Terminals
+from worker_agent.ports import RunOrder, Sandbox, Terminals, Voice
 
 
 def is_in_terminal(task: Task) -> bool:
@@ -20,10 +20,11 @@ def is_in_terminal(task: Task) -> bool:
 
 
 async def run_in_terminal(
-    sandbox: Sandbox, terminals: Terminals, record: Record, order: RunOrder
+    sandbox: Sandbox, terminals: Terminals, voice: Voice, record: Record, order: RunOrder
 ) -> RunEnd:
     """Run the order, whose task has a terminal, and serve the terminal meanwhile; return how it ended."""
     book, pace, show = InputBook(), Pace(time.monotonic()), order.on_output
+    shown = 0
 
     def take(keys: Keys) -> TerminalAnswer:
         typed = book.take(keys, sandbox.room_bytes)
@@ -32,12 +33,22 @@ async def run_in_terminal(
             sandbox.resize(*keys.size)
         if keys.hang_up:
             sandbox.hang_up()
-        return TerminalAnswer(next=typed.next, room=sandbox.room_bytes, forgotten=typed.forgotten)
+        return TerminalAnswer(
+            next=typed.next,
+            room=sandbox.room_bytes,
+            epoch=record.epoch,
+            attempt=record.attempt,
+            said=voice.said,
+            shown=shown,
+            forgotten=typed.forgotten,
+        )
 
     async def show_at_its_pace(stream: StreamName, data: bytes) -> None:
+        nonlocal shown
         wait_s = pace.wait_s(len(data), time.monotonic())
         if wait_s > 0:
             await asyncio.sleep(wait_s)
+        shown += len(data)  # counted at once with the message that shows it: an answer names both
         await show(stream, data)
 
     order.on_output = show_at_its_pace

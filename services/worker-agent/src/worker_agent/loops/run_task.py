@@ -261,11 +261,11 @@ class TaskRunner:
             objects=self._ports.objects(record.tenant),
             on_progress=on_progress,
         )
-        ports = self._ports
+        sandbox = self._ports.sandbox
         end: RunEnd = (
-            await run_in_terminal(ports.sandbox, ports.terminals, record, order)
+            await run_in_terminal(sandbox, self._ports.terminals, voice, record, order)
             if is_in_terminal(task)
-            else await ports.sandbox.run(order)
+            else await sandbox.run(order)
         )
         if end.lost and end.stopped is None and not end.oom:
             # A dying node takes the sandbox and the sidecar with it, in any order (measured: the sandbox first in one
