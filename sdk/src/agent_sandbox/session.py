@@ -14,15 +14,13 @@ from agent_sandbox.objects import OnProgress, Source, Writable, mode_of
 from agent_sandbox.orders import (
     Content,
     ProgramOptions,
-    ShellOptions,
     TaskOptions,
     common_fields,
     program_task,
 )
 from agent_sandbox.results import Result
 from agent_sandbox.running import RunningTask, finish
-from agent_sandbox.shell import Shell
-from agent_sandbox.sitting import sit_at, sit_at_new
+from agent_sandbox.sitting import TerminalSession
 from shared import limits
 from shared.errors import InvalidMessage, ServiceError
 from shared.files import FileEntry
@@ -38,7 +36,7 @@ FILE_BYTES_MAX = 64 * 1024 * 1024
 """Largest file that `read` puts together."""
 
 
-class Session:
+class Session(TerminalSession):
     """One session. As a context manager it is closed at the end."""
 
     def __init__(self, client: Client, session_id: str, *, opened: Result | None = None) -> None:
@@ -133,36 +131,6 @@ class Session:
         """
         async with self._client.objects.carried(options) as carried:
             return await self._publish(program_task(None, {**carried, "code": code}), carried)
-
-    # --- a terminal ------------------------------------------------------------------------------------------------
-
-    def shell(
-        self, argv: Sequence[str] | str | None = None, **options: Unpack[ShellOptions]
-    ) -> Shell:
-        """Run a program in a terminal (`async with session.shell() as shell`): a shell where none is named.
-
-        The session's other tasks wait until it has ended. It ends as `interrupted` when its worker is lost.
-
-        Args:
-            argv: the program and its arguments, or a shell line.
-            options: see `ShellOptions`.
-        """
-        return Shell(
-            self._client.transport, lambda: sit_at_new(self._client, self.id, argv, options)
-        )
-
-    def attach(self, task_id: str | None = None, *, replay: bool = False) -> Shell:
-        """Come back to a terminal in which a program runs; several may sit before one.
-
-        Args:
-            task_id: its task; None: the one that the session runs now.
-            replay: begin with what is stored of its output (a terminal may answer what it is asked in there), not
-                with what comes next.
-        """
-        return Shell(
-            self._client.transport,
-            lambda: sit_at(self._client, self.id, task_id, replay=replay),
-        )
 
     # --- files -----------------------------------------------------------------------------------------------------
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
 from agent_sandbox.keys import Words
 from agent_sandbox.orders import ShellOptions, TerminalOptions, check_options, program_task
 from agent_sandbox.positions import Position
-from agent_sandbox.shell import Seat
+from agent_sandbox.shell import Seat, Shell
 from shared.errors import NotFound, OutcomeUnknown, Unavailable
 from shared.task import Command, Tty
 from shared.terminals import TerminalAnswer
@@ -81,3 +81,38 @@ async def _ask_place(client: Client, words: Words) -> TerminalAnswer:
         except (Unavailable, OutcomeUnknown):
             await asyncio.sleep(AGAIN_S)
     raise NotFound(f"task {words.task} has no terminal, or has ended")
+
+
+class TerminalSession:
+    """What a session offers of terminals."""
+
+    _client: Client
+    id: str
+
+    def shell(
+        self, argv: Sequence[str] | str | None = None, **options: Unpack[ShellOptions]
+    ) -> Shell:
+        """Run a program in a terminal (`async with session.shell() as shell`): a shell where none is named.
+
+        The session's other tasks wait until it has ended. It ends as `interrupted` when its worker is lost.
+
+        Args:
+            argv: the program and its arguments, or a shell line.
+            options: see `ShellOptions`.
+        """
+        return Shell(
+            self._client.transport, lambda: sit_at_new(self._client, self.id, argv, options)
+        )
+
+    def attach(self, task_id: str | None = None, *, replay: bool = False) -> Shell:
+        """Come back to a terminal in which a program runs; several may sit before one.
+
+        Args:
+            task_id: its task; None: the one that the session runs now.
+            replay: begin with what is stored of its output (a terminal may answer what it is asked in there), not
+                with what comes next.
+        """
+        return Shell(
+            self._client.transport,
+            lambda: sit_at(self._client, self.id, task_id, replay=replay),
+        )

@@ -175,7 +175,6 @@ class Voice(Protocol):
     @property
     def said(self) -> int:
         """Messages that the attempt in hand has sent."""
-        ...
 
     async def event(self, record: Record, task: str, name: str, **details: Any) -> None:
         """Publish an event: `started`, `progress`, `recovered`, `workspace_lost`, `truncated`."""
@@ -259,11 +258,9 @@ class Sandbox(Protocol):
 
     def resize(self, rows: int, cols: int) -> None:
         """Give it another size, in characters."""
-        ...
 
     def hang_up(self) -> None:
         """Tell its programs that whoever sat there has left."""
-        ...
 
     async def wait_lost(self) -> None:
         """Return when the sandbox is gone."""
