@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from shared import errors, files, ids, limits, messages, task
+from shared import errors, files, ids, letters, limits, messages, record, rest, task, views
 from shared.failpoints.page import faults_page
 from shared.messages import TaskResult
 from shared.metrics.page import metrics_page
@@ -53,12 +53,22 @@ def _said_of_fields(*modules: ModuleType) -> dict[str, dict[str, str]]:
 
 
 def _described(definitions: dict[str, Schema]) -> dict[str, Schema]:
-    said = _said_of_fields(errors, files, messages, task)
+    said = _said_of_fields(errors, files, messages, task, record, letters, views, rest)
     for name, definition in definitions.items():
-        for field, schema in definition["properties"].items():
+        for field, schema in definition.get("properties", {}).items():
             if field in said[name]:
                 schema["description"] = said[name][field]
     return definitions
+
+
+def definitions_of(kinds: Sequence[Any], reference: str) -> dict[str, Schema]:
+    """Return the schemas of types and of all that they hold, by name, with what is said of their fields.
+
+    Args:
+        kinds: types.
+        reference: how one schema refers to another, with `{name}` in it.
+    """
+    return _described(msgspec.json.schema_components(kinds, ref_template=reference)[1])
 
 
 def _document(kind: Any, title: str, description: str) -> tuple[Schema, dict[str, Schema]]:

@@ -42,6 +42,10 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Connections at once. When all are taken, one that has no request under way makes room for a new one."""
     head_s: Seconds = 10.0
     """Longest time for a request's line and headers to arrive."""
+    body_s: Seconds = 10.0
+    """Longest wait for the next piece of a request's body, and beyond a bound of 4 KiB each second for all of it."""
+    unread_s: Seconds = 30.0
+    """A caller that takes nothing of an answer for so long is cut off."""
     idle_s: Seconds = 75.0
     """A connection without a request is closed after that."""
     drain_s: Seconds = 5.0

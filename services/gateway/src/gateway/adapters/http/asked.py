@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from litestar.params import Parameter
+from litestar.params import HeaderParameter, PathParameter, QueryParameter
 
 from gateway.adapters.http.answers import ProblemError
 from gateway.core.problems import problem
@@ -18,33 +18,33 @@ WAIT_S_MAX = 60.0
 START_WAIT_S_MAX = 30.0
 KEY_LENGTH_MAX = 255
 
-SessionPath = Annotated[str, Parameter(pattern=ID_PATTERN, description="Id of a session.")]
-TaskPath = Annotated[str, Parameter(pattern=ID_PATTERN, description="Id of a task.")]
+SessionPath = Annotated[str, PathParameter(pattern=ID_PATTERN, description="Id of a session.")]
+TaskPath = Annotated[str, PathParameter(pattern=ID_PATTERN, description="Id of a task.")]
 _NAME_PATTERN = "^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$"
-PoolQuery = Annotated[str, Parameter(query="pool", pattern=_NAME_PATTERN, description="Pool.")]
+PoolQuery = Annotated[str, QueryParameter(name="pool", pattern=_NAME_PATTERN, description="Pool.")]
 PoolFilter = Annotated[
-    str | None, Parameter(query="pool", pattern=_NAME_PATTERN, description="Pool, if any.")
+    str | None, QueryParameter(name="pool", pattern=_NAME_PATTERN, description="Pool, if any.")
 ]
 ClassQuery = Annotated[
     str,
-    Parameter(
-        query="class",
+    QueryParameter(
+        name="class",
         pattern="^(interactive|batch)$",
         description="How urgent it is while it waits for a worker: `interactive` or `batch`.",
     ),
 ]
 OwnClassQuery = Annotated[
     str | None,
-    Parameter(
-        query="class",
+    QueryParameter(
+        name="class",
         pattern="^(interactive|batch)$",
         description="How urgent it is while it waits for a worker; absent: as its session.",
     ),
 ]
 KeyHeader = Annotated[
     str | None,
-    Parameter(
-        header="Idempotency-Key",
+    HeaderParameter(
+        name="Idempotency-Key",
         min_length=1,
         max_length=KEY_LENGTH_MAX,
         description="The same key is the same task, which runs once. A UUID or ULID is the task's id itself.",
@@ -52,14 +52,14 @@ KeyHeader = Annotated[
 ]
 WaitQuery = Annotated[
     float,
-    Parameter(
-        query="wait_s", ge=0, le=WAIT_S_MAX, description="Longest wait for the result, seconds."
+    QueryParameter(
+        name="wait_s", ge=0, le=WAIT_S_MAX, description="Longest wait for the result, seconds."
     ),
 ]
 StartWaitQuery = Annotated[
     float,
-    Parameter(
-        query="wait_s",
+    QueryParameter(
+        name="wait_s",
         ge=0,
         le=START_WAIT_S_MAX,
         description="Longest wait for the start of user code, seconds.",
@@ -67,15 +67,15 @@ StartWaitQuery = Annotated[
 ]
 AcceptedQuery = Annotated[
     int | None,
-    Parameter(
-        query="accepted_ms",
+    QueryParameter(
+        name="accepted_ms",
         ge=0,
         description="When it was accepted, as the link from its creation says: a task that still waits for its first "
         "worker is known by nothing else.",
     ),
 ]
 LimitQuery = Annotated[
-    int, Parameter(query="limit", ge=1, le=limits.ASK_ITEMS_MAX, description="Longest page.")
+    int, QueryParameter(name="limit", ge=1, le=limits.ASK_ITEMS_MAX, description="Longest page.")
 ]
 
 

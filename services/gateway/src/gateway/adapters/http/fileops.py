@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from litestar.params import Parameter
+from litestar.params import QueryParameter
 
 from agent_sandbox import Client
 from gateway.adapters.http.answers import ProblemError
@@ -17,8 +17,8 @@ from shared.task import Task
 
 FileWait = Annotated[
     float,
-    Parameter(
-        query="wait_s",
+    QueryParameter(
+        name="wait_s",
         gt=0,
         le=WAIT_S_MAX,
         description="Longest wait for the session to come to it, seconds; then it is taken back.",

@@ -7,12 +7,13 @@ from contextlib import aclosing
 from typing import Annotated, Any
 
 from litestar import Response, delete, get, put
-from litestar.params import Parameter
+from litestar.params import PathParameter, QueryParameter
 from litestar.response import Stream
 
 from agent_sandbox import Client
 from gateway.adapters.http.asked import SessionPath
-from gateway.adapters.http.deps import AnyRequest
+from gateway.adapters.http.deps import AnyRequest, ItsClient
+from gateway.adapters.http.described import says
 from gateway.adapters.http.fileops import FileWait, do_file_task
 from shared import limits
 from shared.errors import InvalidMessage
@@ -24,33 +25,47 @@ BYTES = "application/octet-stream"
 INLINE_BYTES_MAX = 128 * 1024
 """What goes in the task's own message; more goes through the object store."""
 
+FilePath = Annotated[
+    str,
+    PathParameter(
+        min_length=1,
+        max_length=limits.PATH_LENGTH_MAX + 1,
+        description="File in the workspace; it may hold slashes.",
+    ),
+]
 FolderQuery = Annotated[
     str,
-    Parameter(
-        query="path", min_length=1, max_length=limits.PATH_LENGTH_MAX, description="Directory."
+    QueryParameter(
+        name="path", min_length=1, max_length=limits.PATH_LENGTH_MAX, description="Directory."
     ),
 ]
 ModeQuery = Annotated[
     str,
-    Parameter(query="mode", pattern="^0?[0-7]{3}$", description="Permissions, octal, as in 0644."),
+    QueryParameter(
+        name="mode", pattern="^0?[0-7]{3}$", description="Permissions, octal, as in 0644."
+    ),
 ]
 RecursiveQuery = Annotated[
-    bool, Parameter(query="recursive", description="A directory with what is in it.")
+    bool, QueryParameter(name="recursive", description="A directory with what is in it.")
 ]
 
 
-@get("/v1/sessions/{session_id:str}/files")
+@get("/v1/sessions/{session_id:str}/files", opt=says({200: Listing}, 404, 409))
 async def list_files(
-    client: Client, session_id: SessionPath, path: FolderQuery = ".", wait_s: FileWait = 30
+    client: ItsClient, session_id: SessionPath, path: FolderQuery = ".", wait_s: FileWait = 30
 ) -> Listing:
     """List a directory of the workspace."""
     result = await do_file_task(client, session_id, ListFiles(path=path), wait_s)
     return Listing(path=path, entries=result.entries or (), truncated=result.truncated)
 
 
-@get("/v1/sessions/{session_id:str}/files/{path:path}", media_type=BYTES)
+@get(
+    "/v1/sessions/{session_id:str}/files/{path:path}",
+    media_type=BYTES,
+    opt=says({200: BYTES}, 404, 409, 413),
+)
 async def read_file(
-    client: Client, session_id: SessionPath, path: str, wait_s: FileWait = 30
+    client: ItsClient, session_id: SessionPath, path: FilePath, wait_s: FileWait = 30
 ) -> Response[bytes] | Stream:
     """Return a file's content."""
     name = checked(path)
@@ -72,12 +87,13 @@ async def read_file(
     "/v1/sessions/{session_id:str}/files/{path:path}",
     status_code=204,
     request_max_body_size=limits.OBJECT_BYTES_MAX,
+    opt=says({204: None}, 404, 409, 413, body="bytes"),
 )
 async def write_file(
-    client: Client,
+    client: ItsClient,
     request: AnyRequest,
     session_id: SessionPath,
-    path: str,
+    path: FilePath,
     mode: ModeQuery = "0644",
     wait_s: FileWait = 30,
 ) -> None:
@@ -101,11 +117,15 @@ async def write_file(
         await client.objects.drop(reference.id)
 
 
-@delete("/v1/sessions/{session_id:str}/files/{path:path}", status_code=204)
+@delete(
+    "/v1/sessions/{session_id:str}/files/{path:path}",
+    status_code=204,
+    opt=says({204: None}, 404, 409),
+)
 async def remove_file(
-    client: Client,
+    client: ItsClient,
     session_id: SessionPath,
-    path: str,
+    path: FilePath,
     recursive: RecursiveQuery = False,
     wait_s: FileWait = 30,
 ) -> None:

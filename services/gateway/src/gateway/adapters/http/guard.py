@@ -11,8 +11,10 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 from gateway.adapters.clients import Clients
 from gateway.adapters.http.answers import PROBLEM_TYPE, ProblemError, encode, problem_headers
+from gateway.adapters.http.exchange import Exchange
 from gateway.adapters.tenants import Tenants
 from gateway.core import bucket, origins
+from gateway.core.pace import Pace
 from gateway.core.problems import of_error, problem
 from gateway.settings import GatewaySettings
 from shared.errors import ServiceError
@@ -42,10 +44,12 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it."""
-        if scope["type"] not in ("http", "websocket"):
-            await self._app(scope, receive, send)
-            return
         asked: Any = scope
+        if asked["type"] == "http":
+            body_s = self._settings.body_s
+            pace = Pace(pause_s_max=body_s, grace_s=body_s)
+            exchange = Exchange(receive, send, pace, has_body=_has_body(asked))
+            receive, send = exchange.receive, exchange.send
         try:
             headers = _headers(asked)
             self._check_origin(headers)
@@ -122,6 +126,13 @@ def _headers(scope: dict[str, Any]) -> dict[str, str]:
     return found
 
 
+def _has_body(scope: dict[str, Any]) -> bool:
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+        for name, value in scope["headers"]
+    )
+
+
 def _token(headers: dict[str, str]) -> str | None:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and token.strip():
@@ -135,12 +146,11 @@ def _token(headers: dict[str, str]) -> str | None:
 async def refuse(
     scope: dict[str, Any], send: Send, said: Problem, headers: dict[str, str] | None = None
 ) -> None:
-    """Answer a request with a problem; the connection goes, since the rest of a body may follow."""
+    """Answer a request, or a WebSocket's handshake, with a problem."""
     body = encode(said)
     fields = problem_headers(said, headers) | {
         "content-type": PROBLEM_TYPE,
         "content-length": str(len(body)),
-        "connection": "close",
     }
     kind = "websocket.http.response" if scope["type"] == "websocket" else "http.response"
     wire = [(name.encode(), value.encode("latin-1")) for name, value in fields.items()]

@@ -5,43 +5,46 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from litestar import Response, delete, get, post
-from litestar.params import Parameter
+from litestar.params import PathParameter, QueryParameter
 
-from agent_sandbox import Client
 from agent_sandbox.letters import ReplayOptions
 from gateway.adapters.http.asked import KeyHeader, LimitQuery, OwnClassQuery, PoolFilter
+from gateway.adapters.http.deps import ItsClient
+from gateway.adapters.http.described import says
 from gateway.adapters.http.keys import task_id_of
 from gateway.adapters.http.views import accepted
 from shared.errors import NotFound
 from shared.rest import TaskView
 from shared.views import LetterAnswer, LettersAnswer
 
-NumberPath = Annotated[int, Parameter(ge=1, le=2**63 - 1, description="Number of a dead letter.")]
+NumberPath = Annotated[
+    int, PathParameter(ge=1, le=2**63 - 1, description="Number of a dead letter.")
+]
 BeforeQuery = Annotated[
-    int | None, Parameter(query="before", ge=1, description="`next` of the page before.")
+    int | None, QueryParameter(name="before", ge=1, description="`next` of the page before.")
 ]
 NewQuery = Annotated[
-    bool, Parameter(query="new_session", description="Found a new session in any case.")
+    bool, QueryParameter(name="new_session", description="Found a new session in any case.")
 ]
 
 
-@get("/v1/dead-letters")
+@get("/v1/dead-letters", opt=says({200: LettersAnswer}))
 async def list_letters(
-    client: Client, limit: LimitQuery = 100, before: BeforeQuery = None
+    client: ItsClient, limit: LimitQuery = 100, before: BeforeQuery = None
 ) -> LettersAnswer:
     """List dead letters, the newest first, a page at a time."""
     return await client.dead_letters.list(limit=limit, before=before)
 
 
-@get("/v1/dead-letters/{number:int}")
-async def show_letter(client: Client, number: NumberPath) -> LetterAnswer:
+@get("/v1/dead-letters/{number:int}", opt=says({200: LetterAnswer}, 404))
+async def show_letter(client: ItsClient, number: NumberPath) -> LetterAnswer:
     """Show a dead letter with its body, as it was published."""
     return await client.dead_letters.show(number)
 
 
-@post("/v1/dead-letters/{number:int}/replay", status_code=202)
+@post("/v1/dead-letters/{number:int}/replay", status_code=202, opt=says({202: TaskView}, 404, 409))
 async def replay_letter(
-    client: Client,
+    client: ItsClient,
     number: NumberPath,
     pool: PoolFilter = None,
     klass: OwnClassQuery = None,
@@ -60,8 +63,8 @@ async def replay_letter(
         return accepted(running, pool or "")
 
 
-@delete("/v1/dead-letters/{number:int}", status_code=204)
-async def drop_letter(client: Client, number: NumberPath) -> None:
+@delete("/v1/dead-letters/{number:int}", status_code=204, opt=says({204: None}, 404))
+async def drop_letter(client: ItsClient, number: NumberPath) -> None:
     """Remove a dead letter for good."""
     if not await client.dead_letters.drop(number):
         raise NotFound(f"no dead letter {number} (any more)")

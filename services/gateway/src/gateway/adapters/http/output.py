@@ -7,11 +7,13 @@ from contextlib import ExitStack, suppress
 from typing import Annotated, Any
 
 from litestar import Response, WebSocket, get, websocket
-from litestar.params import Parameter
+from litestar.params import HeaderParameter, QueryParameter
 
 from agent_sandbox import Client
 from gateway.adapters.http.answers import ProblemError
 from gateway.adapters.http.asked import AcceptedQuery, SessionPath, TaskPath
+from gateway.adapters.http.deps import ItsClient, ItsMeter, ItsStreams
+from gateway.adapters.http.described import says
 from gateway.adapters.http.guard import LENT, refuse
 from gateway.adapters.http.streams import Asked, Streams, is_behind_all, open_events
 from gateway.adapters.http.told import ALIVE, as_server_event, as_text
@@ -28,8 +30,8 @@ CLOSE_S = 2.0
 
 AfterQuery = Annotated[
     str | None,
-    Parameter(
-        query="after",
+    QueryParameter(
+        name="after",
         min_length=1,
         max_length=256,
         description="`id` of the last event that was read: go on behind it.",
@@ -37,8 +39,8 @@ AfterQuery = Annotated[
 ]
 LastEventId = Annotated[
     str | None,
-    Parameter(
-        header="Last-Event-ID",
+    HeaderParameter(
+        name="Last-Event-ID",
         max_length=256,
         description="The same; an `EventSource` sends it by itself.",
     ),
@@ -91,11 +93,14 @@ async def _open(client: Client, meter: Meter, streams: Streams, asked: Asked) ->
         return EventStream(streams, events, stack.pop_all())
 
 
-@get("/v1/sessions/{session_id:str}/tasks/{task_id:str}/output")
+@get(
+    "/v1/sessions/{session_id:str}/tasks/{task_id:str}/output",
+    opt=says({200: EVENT_STREAM, 204: None}, 404),
+)
 async def show_output(
-    client: Client,
-    meter: Meter,
-    streams: Streams,
+    client: ItsClient,
+    meter: ItsMeter,
+    streams: ItsStreams,
     session_id: SessionPath,
     task_id: TaskPath,
     after: AfterQuery = None,
@@ -107,11 +112,11 @@ async def show_output(
     return await _open(client, meter, streams, asked)
 
 
-@get("/v1/tasks/{task_id:str}/output")
+@get("/v1/tasks/{task_id:str}/output", opt=says({200: EVENT_STREAM, 204: None}, 404))
 async def show_first_output(
-    client: Client,
-    meter: Meter,
-    streams: Streams,
+    client: ItsClient,
+    meter: ItsMeter,
+    streams: ItsStreams,
     task_id: TaskPath,
     after: AfterQuery = None,
     last_id: LastEventId = None,
@@ -163,8 +168,8 @@ async def _close(socket: AnySocket, code: int) -> None:
 @websocket("/v1/sessions/{session_id:str}/tasks/{task_id:str}/stream")
 async def stream_output(
     socket: AnySocket,
-    meter: Meter,
-    streams: Streams,
+    meter: ItsMeter,
+    streams: ItsStreams,
     session_id: SessionPath,
     task_id: TaskPath,
     after: AfterQuery = None,
@@ -178,8 +183,8 @@ async def stream_output(
 @websocket("/v1/tasks/{task_id:str}/stream")
 async def stream_first_output(
     socket: AnySocket,
-    meter: Meter,
-    streams: Streams,
+    meter: ItsMeter,
+    streams: ItsStreams,
     task_id: TaskPath,
     after: AfterQuery = None,
     accepted_ms: AcceptedQuery = None,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from litestar import Response, get, post
-from litestar.params import Parameter
+from litestar.params import QueryParameter, RawBody
 
-from agent_sandbox import Client
 from agent_sandbox.orders import make_task_id
 from gateway.adapters.http.answers import ProblemError
 from gateway.adapters.http.asked import (
@@ -21,11 +20,11 @@ from gateway.adapters.http.asked import (
     content_type_of,
     read_task,
 )
-from gateway.adapters.http.deps import AnyRequest
+from gateway.adapters.http.deps import AnyRequest, ItsClient, ItsMeter
+from gateway.adapters.http.described import says
 from gateway.adapters.http.ending import cancelled, result_of
 from gateway.adapters.http.keys import task_id_of
 from gateway.adapters.http.views import accepted, ended, view_of
-from gateway.adapters.measuring import Meter
 from gateway.core.problems import of_error
 from shared.errors import OutcomeUnknown, ServiceError
 from shared.messages import CancelAnswer, TaskResult
@@ -34,16 +33,17 @@ from shared.views import TasksAnswer, TasksAsk
 
 StateQuery = Annotated[
     Literal["waiting", "running", "ended"] | None,
-    Parameter(query="state", description="Only those in it."),
+    QueryParameter(name="state", description="Only those in it."),
 ]
 AfterQuery = Annotated[
-    str | None, Parameter(query="after", max_length=128, description="`next` of the page before.")
+    str | None,
+    QueryParameter(name="after", max_length=128, description="`next` of the page before."),
 ]
 
 
-@get("/v1/sessions/{session_id:str}/tasks")
+@get("/v1/sessions/{session_id:str}/tasks", opt=says({200: TasksAnswer}, 404))
 async def list_tasks(
-    client: Client,
+    client: ItsClient,
     session_id: SessionPath,
     among: StateQuery = None,
     limit: LimitQuery = 100,
@@ -54,13 +54,17 @@ async def list_tasks(
     return await client.ask("tasks", ask, TasksAnswer)
 
 
-@post("/v1/sessions/{session_id:str}/tasks", status_code=202)
+@post(
+    "/v1/sessions/{session_id:str}/tasks",
+    status_code=202,
+    opt=says({200: TaskView, 202: TaskView}, 409, 413, 415, body="task"),
+)
 async def create_next(
-    client: Client,
-    meter: Meter,
+    client: ItsClient,
+    meter: ItsMeter,
     request: AnyRequest,
     session_id: SessionPath,
-    body: bytes,
+    body: RawBody,
     klass: OwnClassQuery = None,
     key: KeyHeader = None,
     wait_s: WaitQuery = 0,
@@ -91,10 +95,10 @@ async def create_next(
         await meter.leave(running)
 
 
-@get("/v1/sessions/{session_id:str}/tasks/{task_id:str}")
+@get("/v1/sessions/{session_id:str}/tasks/{task_id:str}", opt=says({200: TaskView}, 404))
 async def show_next(
-    client: Client,
-    meter: Meter,
+    client: ItsClient,
+    meter: ItsMeter,
     session_id: SessionPath,
     task_id: TaskPath,
     accepted_ms: AcceptedQuery = None,
@@ -103,10 +107,13 @@ async def show_next(
     return await view_of(client, meter, (session_id, task_id), accepted_ms)
 
 
-@get("/v1/sessions/{session_id:str}/tasks/{task_id:str}/result")
+@get(
+    "/v1/sessions/{session_id:str}/tasks/{task_id:str}/result",
+    opt=says({200: TaskResult, 202: TaskView}, 404),
+)
 async def show_next_result(
-    client: Client,
-    meter: Meter,
+    client: ItsClient,
+    meter: ItsMeter,
     session_id: SessionPath,
     task_id: TaskPath,
     wait_s: WaitQuery = 0,
@@ -116,8 +123,14 @@ async def show_next_result(
     return await result_of(client, meter, (session_id, task_id), wait_s, accepted_ms)
 
 
-@post("/v1/sessions/{session_id:str}/tasks/{task_id:str}/cancel", status_code=200)
-async def cancel_next(client: Client, session_id: SessionPath, task_id: TaskPath) -> CancelAnswer:
+@post(
+    "/v1/sessions/{session_id:str}/tasks/{task_id:str}/cancel",
+    status_code=200,
+    opt=says({200: CancelAnswer}, 404),
+)
+async def cancel_next(
+    client: ItsClient, session_id: SessionPath, task_id: TaskPath
+) -> CancelAnswer:
     """Cancel a task of a session at whatever stage it is."""
     return await cancelled(client, session_id, task_id, None)
 

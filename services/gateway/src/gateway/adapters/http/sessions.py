@@ -6,9 +6,8 @@ from typing import Annotated
 
 import msgspec
 from litestar import Response, delete, get, post
-from litestar.params import Parameter
+from litestar.params import QueryParameter, RawBody
 
-from agent_sandbox import Client
 from gateway.adapters.http.asked import (
     ID_PATTERN,
     START_WAIT_S_MAX,
@@ -24,30 +23,34 @@ from gateway.adapters.http.asked import (
     read_first,
 )
 from gateway.adapters.http.creating import Wish, create
-from gateway.adapters.http.deps import AnyRequest
+from gateway.adapters.http.deps import AnyRequest, ItsClient, ItsMeter
+from gateway.adapters.http.described import says
 from gateway.adapters.http.known import known_session
 from gateway.adapters.http.views import accepted, ended
 from gateway.adapters.http.waiting import wait_result
-from gateway.adapters.measuring import Meter
 from shared.errors import OutcomeUnknown
 from shared.record import ENDED, State
 from shared.rest import TaskView
 from shared.task import Close
 from shared.views import ListAsk, SessionAnswer, SessionsAnswer
 
-StateQuery = Annotated[State | None, Parameter(query="state", description="Only those in it.")]
+StateQuery = Annotated[State | None, QueryParameter(name="state", description="Only those in it.")]
 AfterQuery = Annotated[
     str | None,
-    Parameter(query="after", pattern=ID_PATTERN, description="`next` of the page before."),
+    QueryParameter(name="after", pattern=ID_PATTERN, description="`next` of the page before."),
 ]
 
 
-@post("/v1/sessions", status_code=202)
+@post(
+    "/v1/sessions",
+    status_code=202,
+    opt=says({201: TaskView, 202: TaskView}, 404, 409, 413, 415, body="first"),
+)
 async def create_session(
-    client: Client,
-    meter: Meter,
+    client: ItsClient,
+    meter: ItsMeter,
     request: AnyRequest,
-    body: bytes,
+    body: RawBody,
     pool: PoolQuery = "default",
     klass: ClassQuery = "interactive",
     key: KeyHeader = None,
@@ -61,9 +64,9 @@ async def create_session(
     return await create(client, meter, task, Wish(pool=pool, klass=klass, key=key, wait_s=wait_s))
 
 
-@get("/v1/sessions")
+@get("/v1/sessions", opt=says({200: SessionsAnswer}))
 async def list_sessions(
-    client: Client,
+    client: ItsClient,
     pool: PoolFilter = None,
     among: StateQuery = None,
     limit: LimitQuery = 100,
@@ -74,15 +77,17 @@ async def list_sessions(
     return await client.ask("sessions", ask, SessionsAnswer)
 
 
-@get("/v1/sessions/{session_id:str}")
-async def show_session(client: Client, session_id: SessionPath) -> SessionAnswer:
+@get("/v1/sessions/{session_id:str}", opt=says({200: SessionAnswer}, 404))
+async def show_session(client: ItsClient, session_id: SessionPath) -> SessionAnswer:
     """Show a session: its record, and what its worker's heartbeat says."""
     return await known_session(client, session_id)
 
 
-@delete("/v1/sessions/{session_id:str}", status_code=200)
+@delete(
+    "/v1/sessions/{session_id:str}", status_code=200, opt=says({200: TaskView, 202: TaskView}, 404)
+)
 async def close_session(
-    client: Client, session_id: SessionPath, wait_s: WaitQuery = 30
+    client: ItsClient, session_id: SessionPath, wait_s: WaitQuery = 30
 ) -> Response[TaskView]:
     """Close a session behind the tasks that it still has; one that has ended stays as it is.
 

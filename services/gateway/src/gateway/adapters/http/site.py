@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from litestar import Litestar
 from litestar.di import Provide
+from litestar.openapi import OpenAPIConfig
 
 from gateway.adapters.clients import Clients
 from gateway.adapters.http import (
     files,
     letters,
+    openapi,
     output,
     pools,
     session_tasks,
@@ -40,21 +43,22 @@ ROUTES: list[Any] = [
 """One module for each kind of thing: a new one adds its routes here."""
 
 
-def make_app(meter: Meter, streams: Streams, **more: Any) -> Litestar:
+def make_app(
+    meter: Meter, streams: Streams, *, openapi_config: OpenAPIConfig | None = None
+) -> Litestar:
     """Return the application without its guard: routes, their client, their errors."""
     return Litestar(
-        ROUTES,
+        [*ROUTES, openapi.route_of(partial(make_app, meter, streams))],
         dependencies={
             "client": Provide(provide_client),
             "meter": Provide(lambda: meter, sync_to_thread=False),
             "streams": Provide(lambda: streams, sync_to_thread=False),
         },
         exception_handlers=HANDLERS,
-        openapi_config=None,
+        openapi_config=openapi_config,
         request_max_body_size=limits.BODY_BYTES_MAX,
         logging_config=None,
         debug=False,
-        **more,
     )
 
 

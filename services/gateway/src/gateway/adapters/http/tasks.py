@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 from litestar import Response, get, post
+from litestar.params import RawBody
 
-from agent_sandbox import Client
 from gateway.adapters.http.asked import (
     START_WAIT_S_MAX,
     AcceptedQuery,
@@ -20,20 +20,24 @@ from gateway.adapters.http.asked import (
     read_first,
 )
 from gateway.adapters.http.creating import Wish, create
-from gateway.adapters.http.deps import AnyRequest
+from gateway.adapters.http.deps import AnyRequest, ItsClient, ItsMeter
+from gateway.adapters.http.described import says
 from gateway.adapters.http.ending import cancelled, result_of
 from gateway.adapters.http.views import view_of
-from gateway.adapters.measuring import Meter
 from shared.messages import CancelAnswer, TaskResult
 from shared.rest import TaskView
 
 
-@post("/v1/tasks", status_code=202)
+@post(
+    "/v1/tasks",
+    status_code=202,
+    opt=says({201: TaskView, 202: TaskView}, 404, 409, 413, 415, body="first"),
+)
 async def create_task(
-    client: Client,
-    meter: Meter,
+    client: ItsClient,
+    meter: ItsMeter,
     request: AnyRequest,
-    body: bytes,
+    body: RawBody,
     pool: PoolQuery = "default",
     klass: ClassQuery = "interactive",
     key: KeyHeader = None,
@@ -47,18 +51,18 @@ async def create_task(
     return await create(client, meter, task, Wish(pool=pool, klass=klass, key=key, wait_s=wait_s))
 
 
-@get("/v1/tasks/{task_id:str}")
+@get("/v1/tasks/{task_id:str}", opt=says({200: TaskView}, 404))
 async def show_task(
-    client: Client, meter: Meter, task_id: TaskPath, accepted_ms: AcceptedQuery = None
+    client: ItsClient, meter: ItsMeter, task_id: TaskPath, accepted_ms: AcceptedQuery = None
 ) -> TaskView:
     """Show a session's first task, a one-shot's only one."""
     return await view_of(client, meter, (task_id, task_id), accepted_ms)
 
 
-@get("/v1/tasks/{task_id:str}/result")
+@get("/v1/tasks/{task_id:str}/result", opt=says({200: TaskResult, 202: TaskView}, 404))
 async def show_task_result(
-    client: Client,
-    meter: Meter,
+    client: ItsClient,
+    meter: ItsMeter,
     task_id: TaskPath,
     wait_s: WaitQuery = 0,
     accepted_ms: AcceptedQuery = None,
@@ -67,8 +71,10 @@ async def show_task_result(
     return await result_of(client, meter, (task_id, task_id), wait_s, accepted_ms)
 
 
-@post("/v1/tasks/{task_id:str}/cancel", status_code=200)
-async def cancel_first(client: Client, task_id: TaskPath, pool: PoolFilter = None) -> CancelAnswer:
+@post("/v1/tasks/{task_id:str}/cancel", status_code=200, opt=says({200: CancelAnswer}, 404))
+async def cancel_first(
+    client: ItsClient, task_id: TaskPath, pool: PoolFilter = None
+) -> CancelAnswer:
     """Cancel a first task at whatever stage it is; with `pool`, also one that is not published yet."""
     return await cancelled(client, task_id, task_id, pool)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from litestar import get
 
 from gateway.adapters.clients import TenantClient
-from gateway.adapters.http.deps import AnyRequest
+from gateway.adapters.http.deps import AnyRequest, ItsMeter
+from gateway.adapters.http.described import says
 from gateway.adapters.http.guard import LENT
-from gateway.adapters.measuring import Meter
 from shared.rest import TtiAnswer
 
 
-@get("/v1/tti")
-async def show_tti(request: AnyRequest, meter: Meter) -> TtiAnswer:
+@get("/v1/tti", opt=says({200: TtiAnswer}))
+async def show_tti(request: AnyRequest, meter: ItsMeter) -> TtiAnswer:
     """Show the last times to interactive of this tenant's tasks, and their percentiles, by pool and path.
 
     Each gateway has measured what came in through it.
