@@ -1,11 +1,10 @@
-"""Running a service: signals, one task group, an orderly end within a deadline, and probes for liveness."""
+"""Running a service: signals, one task group, and an orderly end within a deadline."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from shared import logs
@@ -44,26 +43,6 @@ class Stop:
         except TimeoutError:
             pass
         return self._event.is_set()
-
-
-class Ready:
-    """A file that exists exactly while the service is ready: the readiness probe of whoever started it."""
-
-    def __init__(self, path: str | None) -> None:
-        """Use the file at `path`; None: tell nobody."""
-        self._path = Path(path) if path else None
-        self.clear()
-
-    def set(self) -> None:
-        """Say that the service can work."""
-        if self._path:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.write_text("ready\n")
-
-    def clear(self) -> None:
-        """Say that the service can't work (yet, or any more)."""
-        if self._path:
-            self._path.unlink(missing_ok=True)
 
 
 async def run(app: Callable[[Stop], Awaitable[None]], *, drain_s: float) -> int:

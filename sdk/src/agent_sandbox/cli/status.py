@@ -61,6 +61,9 @@ def _print_processes(view: StatusView) -> None:
             note = f"{node.pods} of {node.capacity} pods" + ("" if node.alive else ", silent")
         elif address := view.gateways.get(row.name):
             note = address
+        probe = view.probes.get(row.name)
+        if probe is not None and row.state == "running" and not probe.ready:
+            note += f"{'; ' if note else ''}not ready: {probe.why}"
         if row.restarts and row.last_exit:
             note += f"{'; ' if note else ''}last: {row.last_exit}"
         rows.append(

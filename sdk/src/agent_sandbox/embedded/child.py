@@ -87,6 +87,8 @@ class Service:
         self.env = env
         self.log_file = log_file
         self.ready_file: Path | None = None
+        self.probes_file: Path | None = None
+        """Holds the URL of its probes while it has them."""
         self.grace_s = 5.0
         self.on_parent_death = signal.SIGKILL
 
@@ -100,8 +102,9 @@ class Service:
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start it, its output appended to its log."""
-        if self.ready_file:
-            self.ready_file.unlink(missing_ok=True)
+        for file in (self.ready_file, self.probes_file):
+            if file is not None:
+                file.unlink(missing_ok=True)
         trim_log(self.log_file)
         descriptor = os.open(
             self.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600

@@ -76,6 +76,7 @@ class Folder:
         self.nodes = self.path / "nodes"
         self.logs = self.path / "logs"
         self.ready = self.path / "ready"
+        self.probes = self.path / "probes"
 
     def credential(self, name: str) -> Path:
         """Return the credential file of a service."""
@@ -137,7 +138,7 @@ class Folder:
             if not self.exists():
                 # Sandboxes with a uid of their own must get through to their workspace below.
                 self.path.chmod(0o711 if os.geteuid() == 0 else 0o700)
-            for folder in (self.credentials, self.logs, self.ready):
+            for folder in (self.credentials, self.logs, self.ready, self.probes):
                 folder.mkdir(mode=0o700, exist_ok=True)
             for folder in (self.servers, self.nodes):
                 folder.mkdir(mode=0o711, exist_ok=True)

@@ -11,7 +11,7 @@ import msgspec
 from agent_sandbox import places
 from agent_sandbox.embedded.child import Service
 from agent_sandbox.embedded.folder import ClusterFile, Folder
-from agent_sandbox.embedded.programs import prepare
+from agent_sandbox.embedded.programs import prepare, probes
 from shared.cluster.ports import LOOPBACK
 from shared.identity import write_secret
 
@@ -54,6 +54,7 @@ def gateways(folder: Folder, cluster: ClusterFile, ports: Sequence[int]) -> list
             "GATEWAY_PORT": str(port),
             "GATEWAY_DRAIN_S": str(DRAIN_S),
             "GATEWAY_READY_FILE": str(one.ready_file),
+            **probes(one, "GATEWAY_"),
         }
         made.append(one)
     return made

@@ -16,7 +16,7 @@ from agent_sandbox import places
 from agent_sandbox.embedded.child import Service
 from agent_sandbox.embedded.folder import MARK_VARIABLE, ClusterFile, Folder
 from shared import subjects
-from shared.cluster.ports import ServerPorts
+from shared.cluster.ports import LOOPBACK, ServerPorts
 from shared.errors import InvalidMessage, NotFound
 from shared.identity import (
     Identity,
@@ -138,6 +138,7 @@ def edges(folder: Folder, cluster: ClusterFile, ports: Sequence[ServerPorts]) ->
             "EDGE_SERVER_PORT": str(each.client),
             "EDGE_KEY_FILE": str(folder.edge_file),
             "EDGE_READY_FILE": str(service.ready_file),
+            **probes(service, "EDGE_"),
         }
         made.append(service)
     return made
@@ -157,6 +158,7 @@ def managers(folder: Folder, cluster: ClusterFile, pools: tuple[PoolSpec, ...]) 
             "POOL_SIGNER_FILE": str(folder.signer_file),
             "POOL_POOLS_FILE": str(folder.effective_pools_file),
             "POOL_READY_FILE": str(service.ready_file),
+            **probes(service, "POOL_"),
             DIGEST_VARIABLE: pools_digest(pools),
         }
         made.append(service)
@@ -176,6 +178,7 @@ def local_nodes(folder: Folder, cluster: ClusterFile) -> list[Service]:
             "LOCAL_NODE_CREDENTIAL_FILE": str(folder.credential(name)),
             "LOCAL_NODE_DIR": str(folder.nodes / name),
             "LOCAL_NODE_READY_FILE": str(service.ready_file),
+            **probes(service, "LOCAL_NODE_"),
             "LOCAL_NODE_DRAIN_S": str(NODE_DRAIN_S),
         }
         made.append(service)
@@ -193,8 +196,17 @@ def prepare(folder: Folder, cluster: ClusterFile, name: str, module: str) -> Ser
         log_file=folder.log(name),
     )
     service.ready_file = folder.ready / name
+    service.probes_file = folder.probes / name
     service.on_parent_death = signal.SIGKILL
     return service
+
+
+def probes(service: Service, prefix: str) -> dict[str, str]:
+    """Return the variables by which a service has its probes on a free port, and says which."""
+    return {
+        f"{prefix}PROBES": f"{LOOPBACK}:0",
+        f"{prefix}PROBES_URL_FILE": str(service.probes_file),
+    }
 
 
 def inherited(environ: Mapping[str, str], *, traces: bool = False) -> dict[str, str]:

@@ -9,6 +9,7 @@ import msgspec
 
 from agent_sandbox.embedded.bring_up import ask_pools
 from agent_sandbox.embedded.folder import ClusterFile, Folder
+from agent_sandbox.embedded.probing import ProbeView, probe_all
 from agent_sandbox.embedded.table import Row, Table, read_table
 from shared.bus import Bus, BusOptions
 from shared.cluster import Layout, monitor, open_layout
@@ -44,6 +45,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     servers: tuple[ServerView, ...] = ()
     gateways: dict[str, str] = {}
     """Where each gateway is asked, by its name."""
+    probes: dict[str, ProbeView] = {}
+    """What each service says of itself, by its name."""
     pools: PoolsAnswer | None = None
     pools_error: ErrorInfo | None = None
     """Why the pool-managers could not be asked."""
@@ -56,6 +59,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
             and not self.detail
             and all(row.state == "running" for row in self.processes)
             and all(server.answers for server in self.servers)
+            and all(probe.ready for probe in self.probes.values())
             and self.pools is not None
         )
 
@@ -77,7 +81,8 @@ async def look(folder: Folder) -> StatusView:
             nodes_wished=cluster.nodes,
         )
     servers = await asyncio.to_thread(_look_at_servers, folder)
-    pools, why = await _ask(folder, cluster)
+    services = [row.name for row in table.rows if row.kind != "server"]
+    (pools, why), probes = await asyncio.gather(_ask(folder, cluster), probe_all(folder, services))
     return StatusView(
         state=str(folder.path),
         phase=table.phase,
@@ -87,6 +92,7 @@ async def look(folder: Folder) -> StatusView:
         processes=_checked(table),
         servers=servers,
         gateways={f"gateway-{n}": url for n, url in enumerate(cluster.gateways, 1)},
+        probes=probes,
         pools=pools,
         pools_error=why,
     )

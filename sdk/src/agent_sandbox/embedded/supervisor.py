@@ -22,6 +22,7 @@ from agent_sandbox.embedded.bring_up import (
 from agent_sandbox.embedded.child import Child, Program, Server, Service, trim_log
 from agent_sandbox.embedded.doctor import Doctor, Hand, Patient
 from agent_sandbox.embedded.folder import ClusterFile, Folder
+from agent_sandbox.embedded.nurse import Nurse
 from agent_sandbox.embedded.procs import identify
 from agent_sandbox.embedded.table import Phase, Table, boot_id, write_table
 from agent_sandbox.embedded.wishes import digest
@@ -62,11 +63,13 @@ class Supervisor:
         try:
             await self._until_stop(stop, self._bring_up())
             doctoring = asyncio.create_task(self._doctor().run())
+            nursing = asyncio.create_task(self._nurse().run())
             try:
                 while not stop.is_set:
                     await self._until_stop(stop, self._keep_up())
             finally:
                 doctoring.cancel()
+                nursing.cancel()
         except ServiceError as exc:
             self._say(phase="failed", error=exc.info())
             raise
@@ -173,6 +176,15 @@ class Supervisor:
             kill=lambda name: self._children[name].restart(signal.SIGKILL),
         )
         return Doctor(patients, hand, say=lambda detail: self._say(detail=detail))
+
+    def _nurse(self) -> Nurse:
+        def running() -> dict[str, str]:
+            rows = [child.row for child in self._services()]
+            return {row.name: row.kind for row in rows if row.state == "running"}
+
+        return Nurse(
+            self._folder, running, lambda name: self._children[name].restart(signal.SIGKILL)
+        )
 
     def _services(self) -> list[Child]:
         return [child for child in self._children.values() if child.row.kind != "server"]

@@ -9,14 +9,13 @@ from pathlib import Path
 import msgspec
 
 from client_edge.adapters.relay import Relay
-from client_edge.adapters.server import ServerWatch
 from client_edge.loops.count import count
 from client_edge.settings import EdgeSettings
 from shared import logs
 from shared.errors import InvalidMessage
 from shared.identity import Key
 from shared.metrics import DECLARED, Book
-from shared.probes import Health, probed
+from shared.probes import Health, ServerWatch, probed
 from shared.service import Stop
 
 log = logs.get(__name__)
@@ -37,7 +36,7 @@ async def run(settings: EdgeSettings, stop: Stop) -> None:
         settings.host, settings.server_port, read_key(Path(settings.key_file)), connections_max
     )
     health, book = Health(settings.ready_file), Book(DECLARED["client-edge"])
-    watch = ServerWatch(relay.host, relay.port)
+    watch = ServerWatch([(relay.host, relay.port)])
     health.require("server", watch.problem)
     probes = {"address": settings.probes, "url_file": settings.probes_url_file}
     async with probed(health, book, **probes), asyncio.TaskGroup() as group:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.adapters.clients import Clients
+from gateway.adapters.http.counted import Counted
 from gateway.adapters.http.site import make_site
 from gateway.adapters.http.streams import Streams
 from gateway.adapters.http.wire import make_server
@@ -15,7 +16,9 @@ from gateway.adapters.tenants import Tenants
 from gateway.settings import GatewaySettings
 from shared import logs
 from shared.errors import ServiceError, Unavailable
-from shared.service import Ready, Stop
+from shared.metrics import DECLARED, Book, declared
+from shared.probes import Health, ServerWatch, place_of, probed
+from shared.service import Stop
 
 log = logs.get(__name__)
 
@@ -35,12 +38,26 @@ async def run(settings: GatewaySettings, stop: Stop, *, traced: bool = False) ->
     Raises:
         ServiceError: the tenants' file can't be used, or nothing can listen there.
     """
-    ready = Ready(settings.ready_file)
+    health, book = Health(settings.ready_file), Book(DECLARED["gateway"])
+    watch = ServerWatch([place_of(url) for url in settings.servers])
+    health.require("server", watch.problem)
+    async with probed(health, book, address=settings.probes, url_file=settings.probes_url_file):
+        watching = asyncio.create_task(watch.run(), name="server-watch")
+        try:
+            await _serve(settings, stop, (health, book), traced=traced)
+        finally:
+            watching.cancel()
+
+
+async def _serve(
+    settings: GatewaySettings, stop: Stop, seen: tuple[Health, Book], *, traced: bool
+) -> None:
+    health, book = seen
     tenants = Tenants(Path(settings.tenants_file))
     tenants.refresh()
     clients = Clients(tenants, settings.servers)
     meter, streams = Meter(settings.name), Streams(settings.tenant_streams_max)
-    site: Any = make_site(settings, tenants, clients, meter, streams)
+    site: Any = Counted(make_site(settings, tenants, clients, meter, streams), book)
     if traced:
         from shared.telemetry.http import HttpSpans  # noqa: PLC0415 - only where it is asked for
 
@@ -49,16 +66,18 @@ async def run(settings: GatewaySettings, stop: Stop, *, traced: bool = False) ->
     serving = asyncio.create_task(server._serve(), name="server")
     try:
         await _listens(server, serving)
-        ready.set()
+        health.begin()
         log.info(
             "gateway.ready", host=settings.host, port=settings.port, tenants=len(tenants.known)
         )
+        book.set(declared.GATEWAY_TENANTS, value=len(tenants.known))
         while not await stop.wait(FOLLOW_S):
             await _follow(tenants, clients)
+            book.set(declared.GATEWAY_TENANTS, value=len(tenants.known))
             if serving.done():
                 break
     finally:
-        ready.clear()
+        health.leave()
         streams.leave()
         server.should_exit = True
         await asyncio.wait({serving}, timeout=settings.drain_s + 1.0)

@@ -51,5 +51,9 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     drain_s: Seconds = 5.0
     """Time for requests under way when it is asked to leave; streams are ended, and go on at another gateway."""
     ready_file: str | None = None
-    """Exists exactly while it listens."""
+    """Exists exactly while it is ready."""
+    probes: str | None = None
+    """`host:port` of `/livez`, `/readyz` and `/metrics`, port 0 for a free one; None: there are none."""
+    probes_url_file: str | None = None
+    """Holds the URL of the probes while they are there."""
     log_level: str = "info"

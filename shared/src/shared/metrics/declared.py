@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
-Service = Literal["pool-manager", "local-node", "client-edge", "worker-agent"]
+Service = Literal["pool-manager", "local-node", "client-edge", "gateway", "worker-agent"]
 Kind = Literal["counter", "gauge", "histogram"]
 
 FAST_S: Final = (
@@ -32,8 +32,11 @@ LABELS: Final = {
     "state": "a record's state; of nodes `alive` or `silent`",
     "outcome": "`asked`, `refused` or `unanswered`",
     "reason": "which bound or fault it was",
+    "method": "`GET`, `POST`, `PUT`, `DELETE`, `WEBSOCKET`, …; a strange one is `other`",
+    "route": "a route's template, `/v1/tasks/{task:str}`; what is refused before any route is `refused`",
+    "code": "the answer's status code; 0: the asker was gone before there was one",
     "direction": "`in`: from clients; `out`: to clients",
-    "check": "what readiness asks for: `nats`, `shards`, `server`, `start`",
+    "check": "what readiness asks for: `start`, `nats`, `shards`, `server`",
 }
 """What each label's values are."""
 
@@ -160,6 +163,14 @@ EDGE_MESSAGES_REFUSED = _counter("edge_messages_refused", "Messages that were no
 EDGE_BYTES = _counter("edge_bytes", "Bytes that were passed on.", "direction")
 EDGE_HALF_SENT = _gauge("edge_half_sent_bytes", "Bytes of messages of which a part is here only.")
 
+# --------------------------------------------------------------------------------------------------------------- gateway
+HTTP_REQUESTS = _counter("http_requests", "Requests that were answered.", "method", "route", "code")
+HTTP_DURATION = _histogram(
+    "http_request_duration", "Request to the first byte of its answer.", ("method", "route"), FAST_S
+)
+HTTP_OPEN = _gauge("http_requests_open", "Requests under way, streams among them.")
+GATEWAY_TENANTS = _gauge("gateway_tenants", "Tenants that may come in.")
+
 DECLARED: Final[dict[Service, tuple[Metric, ...]]] = {
     "pool-manager": (
         *COMMON, *ON_THE_BUS, TTI, QUEUE_WAIT, CLAIM, RESTORE, START, RUN, COMMIT, RESULTS, DETECT, RECOVERY, STOCK,
@@ -169,6 +180,7 @@ DECLARED: Final[dict[Service, tuple[Metric, ...]]] = {
     "client-edge": (
         *COMMON, EDGE_OPEN, EDGE_ACCEPTED, EDGE_REFUSED, EDGE_MESSAGES_REFUSED, EDGE_BYTES, EDGE_HALF_SENT,
     ),
+    "gateway": (*COMMON, HTTP_REQUESTS, HTTP_DURATION, HTTP_OPEN, GATEWAY_TENANTS),
     "worker-agent": (*COMMON, *ON_THE_BUS),
 }  # fmt: skip
 """Which service exports what."""

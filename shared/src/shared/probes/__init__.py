@@ -4,7 +4,8 @@ Live: a restart would not help. Ready: it can do its work now. Both are judged b
 configured, and answered by a thread of its own, so that an event loop which stands still cannot keep it secret.
 """
 
+from shared.probes.dial import ServerWatch, place_of
 from shared.probes.health import Health
 from shared.probes.serve import nats_problem, note_contact_often, probed
 
-__all__ = ["Health", "nats_problem", "note_contact_often", "probed"]
+__all__ = ["Health", "ServerWatch", "nats_problem", "note_contact_often", "place_of", "probed"]
