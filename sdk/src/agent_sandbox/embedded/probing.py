@@ -11,11 +11,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from agent_sandbox.embedded.folder import Folder, replace_file
+from shared.metrics.declared import Service
 
 ASK_S = 2.0
 ANSWER_BYTES_MAX = 64 * 1024
 TARGETS_FILE = "targets.json"
-JOBS = {
+JOBS: dict[str, Service] = {
     "edge": "client-edge",
     "manager": "pool-manager",
     "node": "local-node",

@@ -18,8 +18,9 @@ Every service answers three paths on a listener of its own, which is for monitor
 | `/metrics` | all values, in Prometheus' text format or as OpenMetrics |
 
 A service that has lost its NATS servers, or whose server hangs, is *live and not ready* within 4 s, and ready again when
-they are back: a restart would mend nothing. A pool-manager is also not ready while no state shard has a leader, a client
-edge while its server takes no clients. All three paths are answered by a thread of its own, also while the service is
+they are back: a restart would mend nothing. A pool-manager is also not ready while no state shard has a leader (which
+servers without a majority notice after some 10 s), a client edge while its server takes no clients, a gateway while no
+edge does. All three paths are answered by a thread of its own, also while the service is
 busy; a process that is stopped as a whole answers nothing.
 
 **Embedded**: the listeners are on free ports of 127.0.0.1, so any number of clusters stand side by side. Where they are

@@ -78,7 +78,9 @@ class Listener:
         return f"http://{host}:{port}"
 
     def stop(self) -> None:
-        """End the thread and all its connections."""
+        """End the thread and all its connections; once more does nothing."""
+        if not self._thread.is_alive():
+            return
         with suppress(TimeoutError):
             asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(STOP_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
