@@ -52,6 +52,7 @@ class Private:
         if table is None or any(row.process is None for row in table.rows):
             raise CannotMeasure(f"a process of the cluster is gone: see {self.folder.logs}")
         pids: dict[str, list[int]] = {"server": [], "edge": [], "manager": [], "node": []}
+        pids["gateway"] = pids["edge"]  # both are clients' way in
         for row in table.rows:
             assert row.process is not None
             pids[row.kind].append(row.process.pid)
