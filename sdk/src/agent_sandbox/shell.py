@@ -11,7 +11,7 @@ from typing import Self
 from agent_sandbox.events import Event, Missing, Output, Recovered, Started
 from agent_sandbox.keys import Keyboard
 from agent_sandbox.results import Result
-from agent_sandbox.running import RunningTask
+from agent_sandbox.running import RunningTask, bounded
 from agent_sandbox.transport import Transport
 from shared.errors import OutcomeUnknown, ServiceError, Unavailable
 
@@ -41,9 +41,15 @@ class Shell:
         self._transport = transport
         self._sit = sit
         self._detached = False
+        self._is_old = False
         self._running: RunningTask | None = None
         self._keyboard: Keyboard | None = None
         self._events: AsyncGenerator[Event, None] | None = None
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it ran already when it was entered."""
+        return self._is_old
 
     @property
     def task(self) -> RunningTask:
@@ -70,10 +76,13 @@ class Shell:
         )
         self._events = running.events()
         self._keyboard.worker = seat.worker
+        self._is_old = bool(seat.worker)
         try:
             while not self._keyboard.worker and (await self._next()) is not None:
                 pass
         except BaseException:
+            if not self._is_old:  # nobody would ever sit before it
+                await bounded(running.cancel())
             await self._leave()
             raise
         return self

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import click
 
+from agent_sandbox.cli.attach import attach
 from agent_sandbox.cli.cluster import down, status, up
 from agent_sandbox.cli.completion import completion
 from agent_sandbox.cli.deadletter import deadletter
@@ -24,7 +25,7 @@ from shared import logs
 from shared.errors import ServiceError
 from shared.traces.settings import open_sdk
 
-EPILOG = """Exit codes of run, session exec, session python and deadletter replay: the program's own (128 + signal where one
+EPILOG = """Exit codes of run, session exec, session python, session attach and deadletter replay: the program's own (128 + signal where one
 killed it); 124 timeout or deadline; 125 fault or refusal of the system; 126 or 127 the program can't be run or found; 130
 cancelled by Ctrl-C; 137 out of memory. Of all: 2 wrong usage, 125 anything else."""
 TRACED = ("run", "session", "deadletter")
@@ -39,7 +40,7 @@ def root() -> None:
 
 for _command in (up, down, status, doctor, run, session, task, pool, deadletter, completion):
     root.add_command(_command)
-for _command in (put, get):
+for _command in (put, get, attach):
     session.add_command(_command)
 
 

@@ -143,6 +143,7 @@ SHAPES: dict[str, tuple[Any, ...]] = {
 """Command -> what it prints, one of these; the second one where `docs/cli.md` says so."""
 
 WITHOUT_JSON: dict[str, str] = {
+    "session attach": "it is a terminal for a person",
     "completion": "it prints a program for a shell",
 }
 """Commands that have no `--json`, and why."""
