@@ -20,6 +20,7 @@ from agent_sandbox.cli.session import session
 from agent_sandbox.cli.shapes import Failure, Trouble
 from agent_sandbox.cli.task import task
 from agent_sandbox.cli.transfer import get, put
+from agent_sandbox.cli.tti import tti
 from agent_sandbox.results import EXIT_CANCELLED, EXIT_SYSTEM
 from shared import logs
 from shared.errors import ServiceError
@@ -28,7 +29,7 @@ from shared.traces.settings import open_sdk
 EPILOG = """Exit codes of run, session exec, session python, session attach and deadletter replay: the program's own (128 + signal where one
 killed it); 124 timeout or deadline; 125 fault or refusal of the system; 126 or 127 the program can't be run or found; 130
 cancelled by Ctrl-C; 137 out of memory. Of all: 2 wrong usage, 125 anything else."""
-TRACED = ("run", "session", "deadletter")
+TRACED = ("run", "session", "tti", "deadletter")
 """Commands that publish tasks: what they do begins a trace, where `OTEL_…` variables ask for that."""
 
 
@@ -38,7 +39,7 @@ def root() -> None:
     """Run untrusted code in warm, confined sandboxes."""
 
 
-for _command in (up, down, status, doctor, run, session, task, pool, deadletter, completion):
+for _command in (up, down, status, doctor, run, session, task, pool, tti, deadletter, completion):
     root.add_command(_command)
 for _command in (put, get, attach):
     session.add_command(_command)

@@ -10,7 +10,7 @@ from agent_sandbox.checkup.judge import Report
 from agent_sandbox.embedded.status import StatusView
 from shared.files import FileEntry
 from shared.messages import CancelAnswer, TaskResult
-from shared.rest import Tti
+from shared.rest import Tti, TtiAnswer, TtiRow
 from shared.views import (
     LetterAnswer,
     LettersAnswer,
@@ -112,6 +112,30 @@ class PoolShown(Shape, frozen=True, kw_only=True):
     nodes: tuple[NodeView, ...]
 
 
+class TtiTask(Shape, frozen=True, kw_only=True):
+    """One sandbox that was asked for to see how soon it runs code."""
+
+    task: str
+    status: str
+    tti: Tti | None
+    """None: it was not seen to start."""
+
+
+class TtiMeasured(Shape, frozen=True, kw_only=True):
+    """What was measured now."""
+
+    pool: str
+    tasks: tuple[TtiTask, ...]
+    rows: tuple[TtiRow, ...]
+    """By the way that tasks took to their workers."""
+
+
+class TtiSeen(Shape, frozen=True, kw_only=True):
+    """What gateways measured lately (`--stats`)."""
+
+    gateways: tuple[TtiAnswer, ...]
+
+
 SHAPES: dict[str, tuple[Any, ...]] = {
     "up": (UpDone,),
     "down": (DownDone,),
@@ -135,6 +159,7 @@ SHAPES: dict[str, tuple[Any, ...]] = {
     "task cancel": (CancelAnswer,),
     "pool list": (Pools,),
     "pool show": (PoolShown,),
+    "tti": (TtiMeasured, TtiSeen),
     "deadletter list": (LettersAnswer,),
     "deadletter show": (LetterAnswer,),
     "deadletter replay": (TaskDone, Accepted),
