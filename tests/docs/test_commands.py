@@ -32,6 +32,7 @@ RUN_BY = {
     "./dev bench": "tests/benchmarks/test_programs.py",
     "./dev lock": "tests/tidy/test_lock.py",
     "nats": "tests/e2e/test_publish_docs.py",
+    "agent-sandbox tti": "tests/e2e/test_cli_tti.py",
     "agent-sandbox": "tests/e2e/test_cli_run.py, tests/e2e/test_cli_session.py, tests/e2e/test_up_down.py",
 }
 """Start of a command -> what executes it."""

@@ -89,6 +89,7 @@ CALLS: dict[str, Call] = {
     "task cancel": lambda t: [t.task],
     "pool list": lambda _: [],
     "pool show": lambda _: ["default"],
+    "tti": lambda _: ["-n", "1"],
     "deadletter list": lambda _: [],
     "deadletter show": lambda t: [str(t.letter)],
     "deadletter replay": lambda t: [str(t.letter), "--detach"],
