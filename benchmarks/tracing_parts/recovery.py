@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 from harness.cluster import Private
@@ -22,6 +23,8 @@ from shared.testing.otlp import Received, Receiver
 
 TASK_S = 0.15
 WAIT_S = 60.0
+ONCE = ("run task", "wait in queue", "recover session", "execute task", "commit result")
+TWICE = ("claim session", "restore workspace", "start program")
 PROGRAM = Path(sys.executable).parent / "agent-sandbox"
 
 
@@ -73,11 +76,7 @@ def trace_of(receiver: Receiver, task: str) -> list[Received]:
 
 
 def is_whole(spans: list[Received]) -> bool:
-    """Return whether the last spans of both attempts and of the caller are there, and every parent."""
-    names = [span.name for span in spans]
-    known = {span.id for span in spans}
-    return (
-        {"commit result", "recover session", "run task"} <= set(names)
-        and sum(name.startswith("process ") for name in names) > 1
-        and all(span.parent in known for span in spans if span.parent)
-    )
+    """Return whether all parts of both attempts, the recovery and the caller's span are there: they come by several ways."""
+    names = Counter(span.name for span in spans)
+    attempts = sum(count for name, count in names.items() if name.startswith("process "))
+    return names >= Counter([*ONCE, *TWICE, *TWICE]) and attempts > 1

@@ -18,6 +18,7 @@ from tests.e2e.traced import (
     PROCESS,
     PUBLISH,
     SPAN,
+    TOKEN,
     TRACE,
     check_attempt,
     check_tree,
@@ -101,7 +102,7 @@ async def test_the_command_line_begins_a_trace_that_goes_on_to_the_result(
         cli_on, "run", "--json", "--", "sh", "-c", "exit 3", state=traced.path
     )
     task = json.loads(ran.stdout)["task"]
-    spans = await spans_of(receiver, task, last="commit result")
+    spans = await spans_of(receiver, task, "run task", PUBLISH)
     call, publish = named(spans, "run task"), named(spans, PUBLISH)
     process = named(spans, PROCESS)
 
@@ -163,7 +164,7 @@ async def test_a_worker_that_is_killed_leaves_its_attempt_in_the_trace(
             assert victim is not None
             victim.send(signal.SIGKILL)
     result = await task.result()
-    spans = await spans_of(receiver, task.task_id, last="commit result")
+    spans = await spans_of(receiver, task.task_id, "recover session", TOKEN, CAME[1], attempts=2)
     lost, process = [span for span in spans if span.name == PROCESS]
     recover = named(spans, "recover session")
     wait = named(spans, "wait in queue")
@@ -183,7 +184,7 @@ async def test_a_worker_that_is_killed_leaves_its_attempt_in_the_trace(
     assert recover.attributes["agent_sandbox.recovery.cause"] == result.raw.interruptions[0].cause
     # What the first worker told before it was killed hangs under the attempt that another told of.
     assert {span.name for span in spans if span.parent == lost.id} == set(PARTS[:4])
-    token = named(spans, "publish q.{shard}.{tenant}.{pool}.{class}")
+    token = named(spans, TOKEN)
     assert token.parent == recover.id
     first, second = [span for span in spans if span.name == CAME[1]]
     assert (first.parent, second.parent) == (wait.id, token.id)
@@ -210,8 +211,8 @@ async def test_a_sleeping_session_is_woken_within_the_trace_of_its_next_task(
     await until(lambda: _is_idle(client, session.id), within_s=20)
     result = await session.exec(["true"])
     task = result.task_id
-    spans = await spans_of(receiver, task, last="commit result")
-    opened = await spans_of(receiver, session.id, last="commit result")
+    spans = await spans_of(receiver, task, "wake session", TOKEN)
+    opened = await spans_of(receiver, session.id)
     wake, wait = named(spans, "wake session"), named(spans, "wait in queue")
     process = named(spans, "process session.{tenant}.{session}.{task}")
 
@@ -245,9 +246,7 @@ async def test_a_request_to_the_gateway_goes_on_with_its_callers_trace(
             },
         )
     task = answer.json()["task"]
-    spans = await spans_of(receiver, task, last="commit result")
-    await until(lambda: any(span.kind == "server" for span in receiver.spans(TRACE)))
-    spans = receiver.spans(TRACE)
+    spans = await spans_of(receiver, task, "POST /v1/tasks", "run task", PUBLISH)
     served, call = named(spans, "POST /v1/tasks"), named(spans, "run task")
 
     assert answer.status_code in (201, 202)
@@ -278,10 +277,7 @@ async def test_what_a_publisher_does_not_want_kept_is_not_kept(
     for task in headers:
         await until(lambda task=task: client.read_result(task), within_s=20)
     for task in (rubbish, huge):
-        assert (
-            named(await spans_of(receiver, task, last="commit result"), "wait in queue").parent
-            == ""
-        )
+        assert named(await spans_of(receiver, task), "wait in queue").parent == ""
     assert unwanted not in {
         span.attributes.get("agent_sandbox.task.id") for span in receiver.spans()
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from shared.testing.look import until
 from shared.testing.otlp import Received, Receiver
 
@@ -15,8 +17,10 @@ PARTS = (
     "execute task",
     "commit result",
 )
+TOKEN = "publish q.{shard}.{tenant}.{pool}.{class}"
 PUBLISH = "publish task.{tenant}.{pool}.{class}"
 PROCESS = "process task.{tenant}.{pool}.{class}"
+TASK = "agent_sandbox.task.id"
 SKEW_NS = 1_000_000
 """The servers' clock is read in whole milliseconds."""
 
@@ -31,19 +35,29 @@ def variables(receiver: Receiver) -> dict[str, str]:
 
 
 async def spans_of(
-    receiver: Receiver, task: str, *, last: str, within_s: float = 20
+    receiver: Receiver, task: str, *more: str, attempts: int = 1, within_s: float = 20
 ) -> list[Received]:
-    """Return a task's trace once its span `last` has come."""
+    """Return a task's trace once it is whole: its parts come by several processes, each in its own time.
+
+    Args:
+        receiver: where it comes.
+        task: the task.
+        more: names of spans that it has beside the wait and the attempts.
+        attempts: how many of them there are; all but the last were cut off when user code ran.
+        within_s: longest wait.
+    """
+    wanted = Counter(["wait in queue", *more, *PARTS, *PARTS[:4] * (attempts - 1), CAME[1]])
 
     def found() -> list[Received]:
-        mine = [
-            one for one in receiver.spans() if one.attributes.get("agent_sandbox.task.id") == task
-        ]
+        mine = [span for span in receiver.spans() if span.attributes.get(TASK) == task]
         return receiver.spans(mine[0].trace) if mine else []
 
-    await until(
-        lambda: any(one.name == last and not one.failed for one in found()), within_s=within_s
-    )
+    def is_whole() -> bool:
+        names = Counter(span.name for span in found())
+        done = sum(count for name, count in names.items() if name.startswith("process "))
+        return names >= wanted and done == attempts
+
+    await until(is_whole, within_s=within_s)
     return found()
 
 
