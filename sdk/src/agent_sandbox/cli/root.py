@@ -13,6 +13,7 @@ from agent_sandbox.cli.cluster import down, status, up
 from agent_sandbox.cli.completion import completion
 from agent_sandbox.cli.deadletter import deadletter
 from agent_sandbox.cli.doctor import doctor
+from agent_sandbox.cli.logs import logs as show_logs
 from agent_sandbox.cli.output import print_json
 from agent_sandbox.cli.pool import pool
 from agent_sandbox.cli.run import run
@@ -39,7 +40,20 @@ def root() -> None:
     """Run untrusted code in warm, confined sandboxes."""
 
 
-for _command in (up, down, status, doctor, run, session, task, pool, tti, deadletter, completion):
+for _command in (
+    up,
+    down,
+    status,
+    doctor,
+    run,
+    session,
+    task,
+    show_logs,
+    pool,
+    tti,
+    deadletter,
+    completion,
+):
     root.add_command(_command)
 for _command in (put, get, attach):
     session.add_command(_command)

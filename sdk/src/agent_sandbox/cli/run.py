@@ -24,7 +24,7 @@ from agent_sandbox.cli.options import (
 )
 from agent_sandbox.cli.output import note, print_json
 from agent_sandbox.cli.shapes import Accepted
-from agent_sandbox.events import Missing, Output, Recovered
+from agent_sandbox.events import Event, Missing, Output, Recovered
 from agent_sandbox.results import EXIT_CANCELLED, Result, describe, describe_tti, exit_code_of
 from agent_sandbox.running import RunningTask
 from shared.errors import OutcomeUnknown
@@ -135,21 +135,26 @@ def timing_line(result: Result) -> str:
 async def _show(task: RunningTask) -> None:
     """Write output as it comes, whole pieces at a time."""
     async for event in task.events():
-        match event:
-            case Output(stream="stdout"):
-                sys.stdout.buffer.write(event.data)
-                sys.stdout.buffer.flush()
-            case Output():
-                sys.stderr.buffer.write(event.data)
-                sys.stderr.buffer.flush()
-            case Recovered() if event.event.interruption:
-                note(
-                    f"its worker was lost ({event.event.interruption.cause}); another goes on, attempt {event.attempt}"
-                )
-            case Missing(size=None):
-                note("more output than is kept: the rest is not shown")
-            case Missing():
-                note(f"{event.size} bytes of {event.stream} are not shown")
+        show_event(event)
+
+
+def show_event(event: Event) -> None:
+    """Write a piece of output where it belongs; say what else one should know."""
+    match event:
+        case Output(stream="stdout"):
+            sys.stdout.buffer.write(event.data)
+            sys.stdout.buffer.flush()
+        case Output():
+            sys.stderr.buffer.write(event.data)
+            sys.stderr.buffer.flush()
+        case Recovered() if event.event.interruption:
+            note(
+                f"its worker was lost ({event.event.interruption.cause}); another goes on, attempt {event.attempt}"
+            )
+        case Missing(size=None):
+            note("more output than is kept: the rest is not shown")
+        case Missing():
+            note(f"{event.size} bytes of {event.stream} are not shown")
 
 
 async def _wait(task: RunningTask) -> None:

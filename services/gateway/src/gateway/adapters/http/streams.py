@@ -13,8 +13,8 @@ import msgspec
 from agent_sandbox import Client, RunningTask
 from agent_sandbox.events import Event
 from agent_sandbox.positions import parse_position
+from agent_sandbox.telling import told, told_result
 from gateway.adapters.http.answers import ProblemError
-from gateway.adapters.http.told import told, told_result
 from gateway.adapters.http.views import view_of
 from gateway.adapters.measuring import Meter
 from gateway.core.problems import problem
