@@ -70,6 +70,7 @@ AcceptedQuery = Annotated[
     QueryParameter(
         name="accepted_ms",
         ge=0,
+        le=2**53 - 1,
         description="When it was accepted, as the link from its creation says: a task that still waits for its first "
         "worker is known by nothing else.",
     ),

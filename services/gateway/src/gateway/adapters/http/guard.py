@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections import Counter
 from typing import Any
+from urllib.parse import parse_qsl
 
 from litestar.types import ASGIApp, Receive, Scope, Send
 
@@ -22,6 +23,8 @@ from shared.rest import Problem
 
 OPEN_PATHS = frozenset({"/v1/openapi.json"})
 """What may be read without a token."""
+NEVER_NULL = frozenset({"accepted_ms", "before", "state"})
+"""Parameters that may be absent, and for which the framework takes the word `null` as just that."""
 LENT = "lent_client"
 """Key in a request's state: the `TenantClient` of its tenant."""
 SUBPROTOCOL = "bearer."
@@ -48,11 +51,16 @@ class Guard:
         if asked["type"] == "http":
             body_s = self._settings.body_s
             pace = Pace(pause_s_max=body_s, grace_s=body_s)
+            if asked["method"] == "OPTIONS":
+                # No page elsewhere is to ask: 405 as for any other method that no route has. The framework's own answer
+                # names the methods of one of a path's routes alone.
+                asked["method"] = "TRACE"
             exchange = Exchange(receive, send, pace, has_body=_has_body(asked))
             receive, send = exchange.receive, exchange.send
         try:
             headers = _headers(asked)
             self._check_origin(headers)
+            _check_query(asked["query_string"])
             if asked["path"] in OPEN_PATHS:
                 await self._app(scope, receive, send)
                 return
@@ -124,6 +132,19 @@ def _headers(scope: dict[str, Any]) -> dict[str, str]:
             raise ProblemError(problem(400, "invalid_message", f"{known}: given more than once"))
         found[known] = value.decode("latin-1")
     return found
+
+
+def _check_query(query: bytes) -> None:
+    """Refuse what would be read as something else than was said: one of two values, or the word `null` as nothing."""
+    seen: set[str] = set()
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        if name in seen:
+            raise ProblemError(
+                problem(400, "invalid_message", f"{name[:80]}: given more than once")
+            )
+        seen.add(name)
+        if value == "null" and name in NEVER_NULL:
+            raise ProblemError(problem(400, "invalid_message", f"{name}: null is no value"))
 
 
 def _has_body(scope: dict[str, Any]) -> bool:

@@ -18,10 +18,11 @@ from shared.rest import TaskView
 from shared.views import LetterAnswer, LettersAnswer
 
 NumberPath = Annotated[
-    int, PathParameter(ge=1, le=2**63 - 1, description="Number of a dead letter.")
+    int, PathParameter(ge=1, le=2**53 - 1, description="Number of a dead letter.")
 ]
 BeforeQuery = Annotated[
-    int | None, QueryParameter(name="before", ge=1, description="`next` of the page before.")
+    int | None,
+    QueryParameter(name="before", ge=1, le=2**53 - 1, description="`next` of the page before."),
 ]
 NewQuery = Annotated[
     bool, QueryParameter(name="new_session", description="Found a new session in any case.")

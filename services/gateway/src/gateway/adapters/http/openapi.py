@@ -68,7 +68,14 @@ def _schemas(kinds: list[Any]) -> dict[str, Any]:
     definitions: dict[str, Any] = schema.definitions_of(kinds, REFERENCE) | whole.pop("$defs")
     for name in ("$schema", "title"):
         whole.pop(name)
-    return definitions | {"Task": whole}
+    first = dict(whole)
+    first["anyOf"] = [one for one in whole["anyOf"] if not one["$ref"].endswith("/Close")]
+    mapping = {
+        kind: ref for kind, ref in whole["discriminator"]["mapping"].items() if kind != "close"
+    }
+    first["discriminator"] = {**whole["discriminator"], "mapping": mapping}
+    first["description"] = "A session's first task: any kind but `close`."
+    return definitions | {"Task": whole, "FirstTask": first}
 
 
 def _complete(operation: Document, said: Described) -> None:
@@ -100,7 +107,8 @@ def _complete(operation: Document, said: Described) -> None:
     if said.body == "bytes":
         operation["requestBody"] = {"content": {"application/octet-stream": {}}}
     elif said.body is not None:
-        content = {"application/json": {"schema": {"$ref": REFERENCE.format(name="Task")}}}
+        name = "FirstTask" if said.body == "first" else "Task"
+        content = {"application/json": {"schema": {"$ref": REFERENCE.format(name=name)}}}
         operation["requestBody"] = {"required": said.body == "task", "content": content}
 
 

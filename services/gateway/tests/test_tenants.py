@@ -1,0 +1,83 @@
+"""The tenants' file: who reads it, and what may stand in it."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gateway.adapters.tenants import TENANTS_MAX, Tenants
+from shared.errors import Forbidden, InvalidMessage
+
+
+def write(path: Path, tenants: dict[str, list[str]], mode: int = 0o600) -> None:
+    """Write tenant -> tokens."""
+    entries = {
+        tenant: {
+            "token_sha256s": [hashlib.sha256(token.encode()).hexdigest() for token in tokens],
+            "credential": "/none",
+        }
+        for tenant, tokens in tenants.items()
+    }
+    path.write_bytes(msgspec.json.encode({"tenants": entries}))
+    path.chmod(mode)
+
+
+def test_each_token_leads_to_its_tenant(tmp_path: Path) -> None:
+    """Two for one while they are changed."""
+    path = tmp_path / "tenants.json"
+    write(path, {"one": ["a", "b"], "two": ["c"]})
+    tenants = Tenants(path)
+    assert tenants.refresh()
+    assert [tenants.of_token(token) for token in "abcd"] == ["one", "one", "two", None]
+    assert not tenants.refresh(), "it has not changed"
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
+def test_a_file_that_others_read_is_refused(tmp_path: Path, mode: int) -> None:
+    """Hashes are no tokens, but paths of credentials and names are nobody's business."""
+    path = tmp_path / "tenants.json"
+    write(path, {"one": ["a"]}, mode)
+    with pytest.raises(Forbidden, match="0600"):
+        Tenants(path).refresh()
+
+
+def test_no_file_is_no_way_in(tmp_path: Path) -> None:
+    """It does not start as open to all."""
+    with pytest.raises(Forbidden):
+        Tenants(tmp_path / "tenants.json").refresh()
+
+
+def test_two_tenants_never_share_a_token(tmp_path: Path) -> None:
+    """Whose requests would it be?"""
+    path = tmp_path / "tenants.json"
+    write(path, {"one": ["a"], "two": ["a"]})
+    with pytest.raises(InvalidMessage, match="same token"):
+        Tenants(path).refresh()
+
+
+def test_so_many_tenants_and_no_more(tmp_path: Path) -> None:
+    """Each may have a connection to the servers."""
+    path = tmp_path / "tenants.json"
+    write(path, {f"t{n}": [str(n)] for n in range(TENANTS_MAX)})
+    assert Tenants(path).refresh()
+    write(path, {f"t{n}": [str(n)] for n in range(TENANTS_MAX + 1)})
+    with pytest.raises(InvalidMessage):
+        Tenants(path).refresh()
+
+
+def test_what_can_not_be_read_changes_nothing(tmp_path: Path) -> None:
+    """A file that somebody is writing is read again later."""
+    path = tmp_path / "tenants.json"
+    write(path, {"one": ["a"]})
+    tenants = Tenants(path)
+    tenants.refresh()
+    path.write_text("{")
+    with pytest.raises(InvalidMessage):
+        tenants.refresh()
+    assert tenants.of_token("a") == "one"
+    write(path, {"one": ["b"]})
+    assert tenants.refresh()
+    assert tenants.of_token("a") is None
