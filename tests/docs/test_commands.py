@@ -38,6 +38,13 @@ RUN_BY = {
 """Start of a command -> what executes it."""
 
 
+RUN_WHOLE = {
+    "publish.md": "tests/e2e/test_publish_docs.py",
+    "quickstart.md": "tests/e2e/test_quickstart.py",
+}
+"""Document whose blocks are run as they stand -> by what."""
+
+
 def shell_blocks(text: str) -> list[str]:
     """Return the fenced blocks that are meant for a shell."""
     return re.findall(r"^```(?:sh|bash|shell|console)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
@@ -53,8 +60,8 @@ def commands(block: str) -> list[str]:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_every_command_of_a_document_is_executed_somewhere(path: Path) -> None:
     """A command that nothing runs is a command that will be wrong one day."""
-    if path.name == "publish.md":
-        return  # run as a whole by tests/e2e/test_publish_docs.py
+    if path.name in RUN_WHOLE:
+        return
     unknown = [
         command
         for block in shell_blocks(path.read_text())
@@ -67,7 +74,8 @@ def test_every_command_of_a_document_is_executed_somewhere(path: Path) -> None:
 
 def test_what_executes_them_is_there() -> None:
     """A test that was renamed executes nothing."""
-    named = [path for text in RUN_BY.values() for path in re.findall(r"[\w/]+\.py", text)]
+    runners = [*RUN_BY.values(), *RUN_WHOLE.values()]
+    named = [path for text in runners for path in re.findall(r"[\w/]+\.py", text)]
 
     assert [path for path in named if not (ROOT / path).exists()] == []
 
@@ -82,8 +90,9 @@ def passable() -> Iterator[Path]:
 
 @pytest.mark.timeout(180)
 def test_the_quick_start_works_as_it_stands(passable: Path) -> None:
-    """README's second block: up, a command, status, down."""
-    quick_start = shell_blocks((ROOT / "README.md").read_text())[1]
+    """The start of docs/quickstart.md, then README's second block: up, a command, status, down."""
+    start = shell_blocks((ROOT / "docs/quickstart.md").read_text())[0]
+    quick_start = start + shell_blocks((ROOT / "README.md").read_text())[1]
     environment = {**os.environ, "AGENT_SANDBOX_STATE": str(passable / "state"), "COLUMNS": "120"}
 
     ran = subprocess.run(

@@ -72,6 +72,7 @@ CALLS: dict[str, Call] = {
     "up": lambda _: [],
     "status": lambda _: [],
     "doctor": lambda _: [],
+    "env": lambda _: [],
     "run": lambda _: ["--", "true"],
     "session create": lambda _: [],
     "session exec": lambda t: [t.session, "--", "true"],

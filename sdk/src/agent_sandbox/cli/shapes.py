@@ -60,6 +60,19 @@ class DownDone(Shape, frozen=True, kw_only=True):
     state: str
 
 
+class Reached(Shape, frozen=True, kw_only=True):
+    """Where an embedded cluster is reached; the names are those of the shell's variables."""
+
+    SERVER: str
+    """A client edge: `nats://…`."""
+    CREDENTIAL: str
+    """Credential file for it."""
+    URL: str
+    """A gateway: `http://…`."""
+    TOKEN_FILE: str
+    """File with the token for it."""
+
+
 class Accepted(Shape, frozen=True, kw_only=True):
     """A task that nobody waits for (`--detach`)."""
 
@@ -141,6 +154,7 @@ SHAPES: dict[str, tuple[Any, ...]] = {
     "down": (DownDone,),
     "status": (StatusView,),
     "doctor": (Report,),
+    "env": (Reached,),
     "run": (TaskDone, Accepted),
     "session create": (TaskDone,),
     "session exec": (TaskDone,),
