@@ -120,6 +120,24 @@ def test_a_terminal_too_narrow_for_a_table_shows_a_block_for_each_row(
     assert blocks[1].splitlines()[2:] == ["state    idle", "lost     2"]
 
 
+def test_spare_columns_go_before_a_table_becomes_blocks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after another, as few as must; a block has them again."""
+    name = "00cb3ce4-0cce-468e-84b1-2333ec82ba80"
+
+    def heads(columns: int) -> str:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        row = (name, "w" * 12, "idle", "k" * 10)
+        print_table("", ("session", "worker", "state", "kind"), [row], spare=("worker", "kind"))
+        return " ".join(capsys.readouterr().out.splitlines()[0].split())
+
+    assert heads(80) == "session worker state kind"
+    assert heads(60) == "session state kind"
+    assert heads(50) == "session state"
+    assert heads(40) == "session"
+
+
 def test_long_facts_wrap_beside_their_names(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

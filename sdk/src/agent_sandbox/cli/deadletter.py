@@ -65,6 +65,7 @@ def list_letters(state: Path | None, as_json: bool, limit: int, before: int | No
             for row in answer.letters
         ],
         empty="no dead letters",
+        spare=("pool",),
     )
     if answer.next:
         note(f"there are more: --before {answer.next}")

@@ -83,12 +83,17 @@ def note(text: str) -> None:
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str = ""
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    empty: str = "",
+    spare: Sequence[str] = (),
 ) -> None:
     """Print a table: columns in which nothing stands are left out; on a terminal long cells wrap, but not ids.
 
-    Where the terminal is too narrow for that, each row is a block of its own with a line for each cell. Where there are
-    no rows, `empty` is said instead, if given.
+    Where the terminal is too narrow for that, the `spare` columns go, one after another; if it still is, each row is a
+    block of its own with a line for each cell, these too. Where there are no rows, `empty` is said instead, if given.
     """
     cells = [["" if value is None else plain(str(value)) for value in row] for row in rows]
     if empty and not cells:
@@ -98,20 +103,38 @@ def print_table(
     console = make_console()
     if title:
         console.print(Text(title, style=_style("bold")))
-    heads = [columns[index] for index in used]
-    chosen = [[row[index] for index in used] for row in cells]
-    if width_needed(heads, chosen) > console.width:
-        for number, row in enumerate(chosen):
+    shown = _fitting(columns, cells, used, spare, console.width)
+    if shown is None:
+        for number, row in enumerate(cells):
             if number:
                 click.echo()
-            print_facts(dict(zip(heads, row, strict=True)))
+            print_facts({columns[index]: row[index] for index in used})
         return
+    heads = [columns[index] for index in shown]
+    chosen = [[row[index] for index in shown] for row in cells]
     table = Table(box=None, pad_edge=False, header_style=_style("bold"))
     for head in heads:
         table.add_column(head, overflow="fold", no_wrap=head in WHOLE)
     for row in chosen:
         table.add_row(*(Text(cell) for cell in row))  # as text: [words] are no markup
     console.print(table)
+
+
+def _fitting(
+    columns: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    used: Sequence[int],
+    spare: Sequence[str],
+    width: int,
+) -> list[int] | None:
+    """Return the columns that fit, the spare ones left out as far as they must be; None: the others do not fit."""
+    shown = list(used)
+    for name in ("", *spare):
+        shown = [index for index in shown if columns[index] != name]
+        rows = [[row[index] for index in shown] for row in cells]
+        if width_needed([columns[index] for index in shown], rows) <= width:
+            return shown
+    return None
 
 
 def width_needed(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> int:

@@ -144,6 +144,7 @@ def list_sessions(state: Path | None, as_json: bool, in_state: str | None, **pag
             for row in answer.sessions
         ],
         empty="no sessions",
+        spare=("worker", "lost"),
     )
     if answer.next:
         note(f"there are more: --after {answer.next}")

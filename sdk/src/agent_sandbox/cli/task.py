@@ -84,6 +84,7 @@ def list_tasks(
             for row in answer.tasks
         ],
         empty="no such tasks",
+        spare=("accepted", "kind", "why"),
     )
     if answer.next:
         note(f"there are more: --after {answer.next}")
