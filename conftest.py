@@ -74,6 +74,7 @@ def _lacks_cgroups() -> bool:
 CONDITIONS: dict[str, Callable[[], bool]] = {
     "no-cgroups": _lacks_cgroups,
     "no-docker": _lacks_docker,
+    "no-go": lambda: shutil.which("go") is None,
     "no-fish": lambda: shutil.which("fish") is None,
     "no-git": lambda: shutil.which("git") is None,
     "no-kubernetes": lambda: not os.environ.get("KUBECONFIG"),
