@@ -16,6 +16,7 @@ from gateway.adapters.http.deps import ItsClient, ItsMeter, ItsStreams
 from gateway.adapters.http.described import says
 from gateway.adapters.http.guard import LENT, refuse
 from gateway.adapters.http.streams import Asked, Streams, is_behind_all, open_events
+from gateway.adapters.http.terminals import obey
 from gateway.adapters.http.told import ALIVE, as_server_event, as_text
 from gateway.adapters.measuring import Meter
 from gateway.core.problems import of_error
@@ -144,18 +145,14 @@ async def _serve(socket: AnySocket, meter: Meter, streams: Streams, asked: Asked
         offered = asked_by.get("subprotocols") or []
         await socket.accept(subprotocols=PROTOCOL if PROTOCOL in offered else None)
         if events is not None:
-            await streams.pump(events, lambda event: _say(socket, event), _read(socket))
+            reading = obey(socket, client, asked.session, asked.task)
+            await streams.pump(events, lambda event: _say(socket, event), reading)
         await _close(socket, CLOSE_LEAVING if streams.leaving.is_set() else CLOSE_DONE)
 
 
 async def _say(socket: AnySocket, event: StreamEvent | None) -> None:
     if event is not None:  # pings are the server's business
         await socket.send_text(as_text(event).decode())
-
-
-async def _read(socket: AnySocket) -> None:
-    """Return when the reader is gone, or says what nobody reads."""
-    await socket.receive()
 
 
 async def _close(socket: AnySocket, code: int) -> None:
@@ -175,7 +172,10 @@ async def stream_output(
     after: AfterQuery = None,
     accepted_ms: AcceptedQuery = None,
 ) -> None:
-    """Stream a task's events, one a message; the last is its result, then it is closed."""
+    """Stream a task's events, one a message; the last is its result, then it is closed.
+
+    Where the task has a terminal, what the reader sends is typed: see `terminals.TerminalInput`.
+    """
     asked = Asked(session=session_id, task=task_id, after=after, accepted_ms=accepted_ms)
     await _serve(socket, meter, streams, asked)
 

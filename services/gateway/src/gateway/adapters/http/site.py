@@ -19,6 +19,7 @@ from gateway.adapters.http import (
     session_tasks,
     sessions,
     tasks,
+    terminals,
     tti,
 )
 from gateway.adapters.http.deps import provide_client
@@ -35,6 +36,7 @@ ROUTES: list[Any] = [
     *session_tasks.ROUTES,
     *tasks.ROUTES,
     *output.ROUTES,
+    *terminals.ROUTES,
     *files.ROUTES,
     *pools.ROUTES,
     *letters.ROUTES,
