@@ -57,8 +57,10 @@ class Connected:
         transport, self._transport = self._transport, None
         if transport is None or not self._is_ours():
             return
-        for running in list(self._watched):
+        watched = list(self._watched)
+        for running in watched:
             running.abandon("the client was closed")
+        await asyncio.gather(*(running.forget() for running in watched))
         await transport.close()
 
     @property

@@ -17,6 +17,7 @@ from agent_sandbox.transport import Transport
 from shared import limits
 from shared.errors import InvalidMessage, LimitExceeded, ServiceError
 from shared.files import ObjectRef
+from shared.objects import read_chunks, write_chunks
 from shared.task import InputFile
 
 INLINE_BYTES_MAX = 128 * 1024
@@ -68,7 +69,7 @@ class Objects:
             if on_progress is not None:
                 on_progress(done_bytes, total_bytes)
 
-        return await self._transport.write_object(_pieces(source), stored)
+        return await write_chunks(self._transport.chunks, _pieces(source), on_stored=stored)
 
     async def get(
         self, reference: ObjectRef, to: Path | Writable, *, on_progress: OnProgress | None = None
@@ -108,7 +109,7 @@ class Objects:
         Raises:
             ServiceError: as `get`.
         """
-        return self._transport.read_object(reference)
+        return read_chunks(self._transport.chunks, reference)
 
     async def drop(self, *ids: str) -> None:
         """Remove objects for good; what could not be removed now goes by its age."""
@@ -164,7 +165,7 @@ class Objects:
         self, reference: ObjectRef, file: Writable, on_progress: OnProgress | None
     ) -> None:
         done_bytes = 0
-        async with aclosing(self._transport.read_object(reference)) as chunks:
+        async with aclosing(read_chunks(self._transport.chunks, reference)) as chunks:
             async for chunk in chunks:
                 await asyncio.to_thread(file.write, chunk)
                 done_bytes += len(chunk)

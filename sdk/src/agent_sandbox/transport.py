@@ -7,7 +7,7 @@ whose tenant it speaks for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -17,8 +17,8 @@ from agent_sandbox.keys import Words
 from agent_sandbox.orders import Order
 from agent_sandbox.positions import Position
 from agent_sandbox.sequencer import LIVE_BYTES_MAX
-from shared.files import ObjectRef
 from shared.messages import CancelAnswer, TaskResult
+from shared.objects import Chunks
 from shared.terminals import TerminalAnswer
 
 T = TypeVar("T")
@@ -150,26 +150,9 @@ class Transport(Protocol):
         """
         ...
 
-    async def write_object(
-        self, pieces: AsyncIterator[bytes], on_stored: Callable[[int], None]
-    ) -> ObjectRef:
-        """Store content as an object; `on_stored` is called with the bytes stored so far.
-
-        Raises:
-            LimitExceeded: too large, or the object store is full.
-            Unavailable: a part could not be stored for a minute.
-            OutcomeUnknown: likewise; part of it may be stored, and goes by its age.
-        """
-        ...
-
-    def read_object(self, reference: ObjectRef) -> AsyncGenerator[bytes, None]:
-        """Yield an object's content in pieces, checked by its digest.
-
-        Raises:
-            NotFound: it, or a part of it, is not there.
-            InvalidMessage: it is not what the reference says.
-            Unavailable: a part could not be read for a minute.
-        """
+    @property
+    def chunks(self) -> Chunks:
+        """Where the chunks of objects go to and come from."""
         ...
 
     async def drop_objects(self, ids: tuple[str, ...]) -> None:

@@ -25,6 +25,8 @@ NAME_LENGTH_MAX = 32
 """Characters of a tenant's, pool's or node's name. Above: the publish is refused."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{7,63}")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
 
 
@@ -47,6 +49,11 @@ def can_be_found(text: str) -> bool:
     these from publishers.
     """
     return len(text) <= TOKEN_LENGTH_MAX and text != "*" and "\ufffd" not in text
+
+
+def is_unique(text: str) -> bool:
+    """Return whether `text` is a UUID or ULID, which nobody else makes."""
+    return _UUID.fullmatch(text) is not None or _ULID.fullmatch(text) is not None
 
 
 def parse_task_id(text: str) -> TaskId:

@@ -58,6 +58,7 @@ class Calls:
             headers["authorization"] = f"Bearer {access.token}"
         self._urls = tuple(address.rstrip("/") for address in access.servers)
         self._at = 0
+        self._is_closed = False
         # Each context costs some 20 ms of reading certificates: none where no gateway wants one.
         verify = any(url.startswith("https") for url in self._urls)
         self._client = httpx.AsyncClient(
@@ -70,7 +71,8 @@ class Calls:
         )
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections; who asks from now on is told so."""
+        self._is_closed = True
         await self._client.aclose()
 
     async def ask(self, call: Call, *, within_s: float) -> httpx.Response:
@@ -81,6 +83,8 @@ class Calls:
             Unavailable: no gateway took it in time: it surely did not happen.
             OutcomeUnknown: no answer in time.
         """
+        if self._is_closed:
+            raise Unavailable("the client is closed")
         until = time.monotonic() + within_s
         unsure: ServiceError | None = None
         tries = 0

@@ -10,7 +10,11 @@ from agent_sandbox.keys import Words
 from agent_sandbox.orders import Order
 from agent_sandbox.over_http.calls import Call
 from shared.errors import InvalidMessage
+from shared.ids import is_unique
 from shared.views import LetterAsk, LettersAsk, ListAsk, ShowAsk, TasksAsk
+
+CANCEL_TRY_S = 10.0
+"""A worker that is cancelled may take seconds to end user code; the gateway waits for its word."""
 
 
 def task_path(session: str, task: str) -> str:
@@ -19,7 +23,13 @@ def task_path(session: str, task: str) -> str:
 
 
 def publish_call(order: Order) -> Call:
-    """Return the request that publishes a task, under its id."""
+    """Return the request that publishes a task, under its id.
+
+    Raises:
+        InvalidMessage: the id is none that a gateway takes as it is.
+    """
+    if not is_unique(order.task):
+        raise InvalidMessage(f"task_id: through a gateway a UUID or ULID, got {order.task!r}")
     params = {"wait_s": "0"}
     if order.klass is not None:
         params["class"] = order.klass
@@ -56,6 +66,14 @@ def terminal_call(words: Words) -> Call:
         body=words.data,
         changes=True,
     )
+
+
+def cancel_call(order: Order) -> Call:
+    """Return the request that asks for a task's end; with a pool, also of a first one that is not published yet."""
+    path, params = f"{task_path(order.session, order.task)}/cancel", {}
+    if order.task == order.session and order.pool is not None:
+        path, params = f"/v1/tasks/{quote(order.task, safe='')}/cancel", {"pool": order.pool}
+    return Call(method="POST", path=path, params=params, changes=True, try_s=CANCEL_TRY_S)
 
 
 def question_call(what: str, question: msgspec.Struct) -> Call:

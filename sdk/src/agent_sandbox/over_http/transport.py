@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import suppress
 from typing import Self, TypeVar
 
@@ -15,6 +14,7 @@ from agent_sandbox.orders import Order, make_task_id
 from agent_sandbox.over_http.calls import Call, Calls
 from agent_sandbox.over_http.chunks import HttpChunks
 from agent_sandbox.over_http.paths import (
+    cancel_call,
     publish_call,
     question_call,
     task_path,
@@ -24,13 +24,13 @@ from agent_sandbox.over_http.watch import HttpWatch
 from agent_sandbox.transport import NEW, Ear, View
 from shared import messages
 from shared.errors import NotFound, ServiceError
-from shared.files import ObjectRef
 from shared.messages import CancelAnswer, TaskResult
-from shared.objects import read_chunks, write_chunks
 from shared.terminals import TerminalAnswer
 
 ASK_S = 10.0
 DROP_S = 5.0
+NOTHING = ("session", "dead_letter", "dead_letter_drop")
+"""Questions whose answer says that there is no such thing, as pool-managers do; gateways answer 404."""
 T = TypeVar("T")
 
 
@@ -40,7 +40,7 @@ class HttpTransport:
     def __init__(self, calls: Calls) -> None:
         """Use connections."""
         self._calls = calls
-        self._chunks = HttpChunks(calls)
+        self.chunks = HttpChunks(calls)
 
     @classmethod
     async def connect(cls, access: Access, *, deadline_s: float) -> Self:
@@ -52,7 +52,9 @@ class HttpTransport:
         """
         calls = Calls(access)
         try:
-            await calls.ask(Call(method="GET", path="/v1/pools"), within_s=deadline_s)
+            await calls.ask(Call(method="GET", path="/v1/tti"), within_s=deadline_s)
+        except NotFound:  # an older gateway: it has looked at the token
+            pass
         except BaseException:
             await calls.close()
             raise
@@ -90,14 +92,10 @@ class HttpTransport:
 
     async def cancel(self, order: Order, *, wait_s: float) -> CancelAnswer:
         """Ask for a task's end; see `Transport`."""
-        call = Call(
-            method="POST",
-            path=f"{task_path(order.session, order.task)}/cancel",
-            params={} if order.pool is None else {"pool": order.pool},
-            changes=True,
-            try_s=wait_s,
-        )
-        answer = await self._calls.ask(call, within_s=wait_s)
+        try:
+            answer = await self._calls.ask(cancel_call(order), within_s=wait_s)
+        except NotFound:
+            return CancelAnswer(outcome="unknown")
         return messages.decode(answer.content, CancelAnswer)
 
     async def tell_terminal(self, words: Words) -> TerminalAnswer:
@@ -107,18 +105,15 @@ class HttpTransport:
 
     async def ask(self, what: str, question: msgspec.Struct, kind: type[T]) -> T:
         """Ask a gateway; see `paths`."""
-        answer = await self._calls.ask(question_call(what, question), within_s=ASK_S)
-        return messages.decode(answer.content, kind)
-
-    async def write_object(
-        self, pieces: AsyncIterator[bytes], on_stored: Callable[[int], None]
-    ) -> ObjectRef:
-        """Store content chunk by chunk; see `shared.objects`."""
-        return await write_chunks(self._chunks, pieces, on_stored=on_stored)
-
-    def read_object(self, reference: ObjectRef) -> AsyncGenerator[bytes, None]:
-        """Yield an object's content chunk by chunk; see `shared.objects`."""
-        return read_chunks(self._chunks, reference)
+        call = question_call(what, question)
+        try:
+            answer = await self._calls.ask(call, within_s=ASK_S)
+        except NotFound:
+            if what not in NOTHING:
+                raise
+            return msgspec.convert({}, kind)
+        body = answer.content or b'{"dropped":true}'  # of a removal, which answers without a body
+        return messages.decode(body, kind)
 
     async def drop_objects(self, ids: tuple[str, ...]) -> None:
         """Remove objects; what could not be removed now goes by its age."""

@@ -53,6 +53,7 @@ class HttpWatch:
         self._muted = False
         self._events: asyncio.Queue[Event] = asyncio.Queue(EVENTS_MAX)
         self._reading: asyncio.Task[None] | None = None
+        self._is_open = False
         self._ended: ServiceError | None = None
 
     async def listen(self) -> None:
@@ -64,7 +65,7 @@ class HttpWatch:
             self._reading = asyncio.create_task(self._read_all(), name="task-stream")
 
     async def read(self) -> TaskResult | None:
-        """Ask for the result where the stream stands still, because nobody reads what it has brought.
+        """Ask for the result where the stream would not bring it: it is broken, or nobody reads what it has brought.
 
         Raises:
             ServiceError: the stream can't be read, whatever is tried: refused.
@@ -73,10 +74,13 @@ class HttpWatch:
         """
         if self._ended is not None:
             raise self._ended
-        if not (self._is_behind_all or self._events.full()):
+        if self._is_open and not self._events.full():
             return None
         call = Call(method="GET", path=f"{self._path}/result")
-        answer = await self._calls.ask(call, within_s=READ_S)
+        try:
+            answer = await self._calls.ask(call, within_s=READ_S)
+        except NotFound:  # not seen everywhere (yet), or long gone
+            return None
         return decode(answer.content, TaskResult) if answer.status_code == 200 else None
 
     async def events(self, result: asyncio.Future[TaskResult]) -> AsyncGenerator[Event, None]:
@@ -116,6 +120,7 @@ class HttpWatch:
             try:
                 if await self._read_one():
                     return
+                log.debug("stream.ended", path=self._path)
             except NotFound as exc:  # accepted a moment ago, and not seen everywhere
                 log.debug("stream.not_found", path=self._path, error=str(exc))
             except (Unavailable, OutcomeUnknown) as exc:
@@ -123,6 +128,8 @@ class HttpWatch:
             except ServiceError as exc:
                 self._ended = exc
                 return
+            finally:
+                self._is_open = False
             self._tries += 1
             await asyncio.sleep(AGAIN_S[min(self._tries, len(AGAIN_S)) - 1])
 
@@ -135,6 +142,7 @@ class HttpWatch:
         async with self._calls.stream(
             f"{self._path}/output{self._when}", headers, SILENT_S
         ) as lines:
+            self._is_open = True
             async for line in lines:
                 found = reader.take(line)
                 if found is None:

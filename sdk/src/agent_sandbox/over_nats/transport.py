@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import suppress
 from typing import Self, TypeVar
 
@@ -23,9 +22,8 @@ from shared import headers, messages, subjects
 from shared.bus import Bus
 from shared.errors import ServiceError
 from shared.failpoints import Failpoints
-from shared.files import ObjectRef
 from shared.messages import CancelAnswer, TaskResult
-from shared.objects import read_object, write_object
+from shared.objects import BusChunks
 from shared.terminals import TerminalAnswer
 from shared.views import ObjectDropAsk
 
@@ -41,6 +39,7 @@ class NatsTransport:
         self.bus = bus
         self._tenant = tenant
         self._ids = IdDrawer()
+        self.chunks = BusChunks(bus, tenant)
 
     @classmethod
     async def connect(cls, access: Access, tenant: str, *, deadline_s: float) -> Self:
@@ -100,16 +99,6 @@ class NatsTransport:
     async def ask(self, what: str, question: msgspec.Struct, kind: type[T]) -> T:
         """Ask the pool-managers; see `asking`."""
         return await ask(self.bus, subjects.ask(self._tenant, what), question, kind)
-
-    async def write_object(
-        self, pieces: AsyncIterator[bytes], on_stored: Callable[[int], None]
-    ) -> ObjectRef:
-        """Store content chunk by chunk; see `shared.objects`."""
-        return await write_object(self.bus, self._tenant, pieces, on_stored=on_stored)
-
-    def read_object(self, reference: ObjectRef) -> AsyncGenerator[bytes, None]:
-        """Yield an object's content chunk by chunk; see `shared.objects`."""
-        return read_object(self.bus, self._tenant, reference)
 
     async def drop_objects(self, ids: tuple[str, ...]) -> None:
         """Remove objects; what could not be removed now goes by its age."""

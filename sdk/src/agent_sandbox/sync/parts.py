@@ -67,7 +67,8 @@ class SyncTask:
 
     def forget(self) -> None:
         """Stop listening; the task goes on, its result can be read later by its id."""
-        self._portal.call(self._running.forget())
+        if self._portal.is_alive:  # else nobody listens any more
+            self._portal.call(self._running.forget())
 
     def started(self, *, wait_s: float) -> bool:
         """Wait until user code was heard to run, or the result is there; return whether one of both came in time.

@@ -33,6 +33,11 @@ class Portal:
         self._thread.start()
 
     @property
+    def is_alive(self) -> bool:
+        """Whether it can be called."""
+        return self._is_open and self.is_ours
+
+    @property
     def is_ours(self) -> bool:
         """Whether this process has its thread: a child of a fork has not."""
         return self._pid == os.getpid()
@@ -95,7 +100,7 @@ class Portal:
                     return
                 yield item
         finally:
-            if self._is_open and self.is_ours:
+            if self.is_alive:
                 self.call(items.aclose())
 
     def stop(self) -> None:

@@ -7,10 +7,9 @@ import uuid
 
 from gateway.adapters.http.asked import KEY_LENGTH_MAX
 from shared.errors import InvalidMessage
+from shared.ids import is_unique
 
 _NAMESPACE = uuid.UUID("6f0c3a5e-5a39-5a0e-9a6e-3f6c1f6a2d11")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _PRINTABLE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?")
 
 
@@ -31,6 +30,6 @@ def task_id_of(key: str | None, tenant: str, session: str = "") -> str | None:
         raise InvalidMessage(
             f"idempotency-key: 1 to {KEY_LENGTH_MAX} printable characters expected, got {len(key)}"
         )
-    if _UUID.fullmatch(key) or _ULID.fullmatch(key):
+    if is_unique(key):
         return key
     return str(uuid.uuid5(_NAMESPACE, "\n".join((tenant, session, key))))

@@ -13,6 +13,7 @@ from gateway.adapters.clients import Clients
 from gateway.adapters.http import (
     files,
     letters,
+    objects,
     openapi,
     output,
     pools,
@@ -41,6 +42,7 @@ ROUTES: list[Any] = [
     *pools.ROUTES,
     *letters.ROUTES,
     *tti.ROUTES,
+    *objects.ROUTES,
 ]
 """One module for each kind of thing: a new one adds its routes here."""
 
