@@ -13,6 +13,7 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
 RUNS = {
     "bus": "--seconds 2 --coroutines 8",
     "faults": "--only worker.claim.ack --lanes 2",
+    "gateway": "--seconds 2 --streams 20",
     "idle": "--workers 4 --seconds 3 --settle 1",
     "priority": "--workers 4 --task-ms 150 --batch 20 --interactive 5 --seconds 2",
     "queue-failover": "--kills 1 --hangs 1 --seconds 8 --hang-seconds 3 --rate 5 --sessions 3 --stock 8",
@@ -23,6 +24,7 @@ RUNS = {
 FIGURES = {
     "bus": "publish_ratio latency_ratio publish_ratio_traced",
     "faults": "wrong not_fired",
+    "gateway": "gateway_p50_ms direct_p50_ms ratio streams stream_mib slow_stream_mib",
     "idle": "cpu_cores_4 nats_cores_4",
     "priority": "interactive_p99_over_task_ms batch_share recovery_first",
     "queue-failover": "puback_gap_s_kill puback_gap_s_hang start_gap_s_kill start_gap_s_hang bound_late_s errors",
@@ -35,6 +37,7 @@ SPEEDS = ("idle", "tti")
 """Of these a missed target is no failure."""
 MUST_HOLD = {
     "faults": ("wrong", "not_fired"),
+    "gateway": ("wrong",),
     "queue-failover": ("errors",),
     "tracing": ("whole_share",),
 }
