@@ -15,9 +15,11 @@ import pytest
 from tests.e2e.traced import (
     CAME,
     PARTS,
+    POOLS,
     PROCESS,
     PUBLISH,
     SPAN,
+    TASK,
     TOKEN,
     TRACE,
     check_attempt,
@@ -38,15 +40,9 @@ from shared.bus import Bus, BusOptions
 from shared.identity import read_credential
 from shared.task import Command, encode_task
 from shared.testing.look import until
-from shared.testing.otlp import Receiver, receive
+from shared.testing.otlp import Received, Receiver, receive
 
 Cli = Callable[..., Any]
-POOLS = """\
-[[pool]]
-name = "default"
-stock = 2
-idle_release_s = 1
-"""
 
 
 @pytest.fixture(scope="module")
@@ -281,3 +277,22 @@ async def test_what_a_publisher_does_not_want_kept_is_not_kept(
     assert unwanted not in {
         span.attributes.get("agent_sandbox.task.id") for span in receiver.spans()
     }
+
+
+async def test_a_task_that_is_cancelled_while_it_waits_has_its_end_in_the_trace(
+    receiver: Receiver, client: Client
+) -> None:
+    """No worker ever had it; a pool-manager tells of its wait and its end."""
+    busy = await client.start(["sleep", "20"], pool="one")
+    await busy.started(wait_s=20)
+    waiting = await client.start(["true"], pool="one")
+    await waiting.cancel()
+    await busy.cancel()
+
+    def ends() -> list[Received]:
+        return [one for one in receiver.spans() if one.attributes.get(TASK) == waiting.task_id]
+
+    await until(lambda: len(ends()) > 1, within_s=20)
+    end, wait = named(ends(), "end task"), named(ends(), "wait in queue")
+    assert (end.service, end.parent, wait.parent) == ("pool-manager", wait.id, "")
+    assert (end.attributes["error.type"], end.failed) == ("requested", True)

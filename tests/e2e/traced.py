@@ -7,6 +7,16 @@ from collections import Counter
 from shared.testing.look import until
 from shared.testing.otlp import Received, Receiver
 
+POOLS = """\
+[[pool]]
+name = "default"
+stock = 2
+idle_release_s = 1
+[[pool]]
+name = "one"
+stock = 1
+pods_max = 1
+"""
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 CAME = ("wait in queue", "fetch q.{shard}.{tenant}.{pool}.{class}")
 PARTS = (

@@ -88,7 +88,7 @@ class Manager:
         started_ms = int(time.time() * 1000)
         self.world = World(settings.name, pools, bounds, time.monotonic(), started_ms)
         clock = ServerClock()
-        truth, queue = StreamTruth(bus, clock), StreamQueue(bus, clock)
+        truth, queue = StreamTruth(bus, clock, notes.ended), StreamQueue(bus, clock)
         slots, letters = StreamSlots(bus), StreamLetters(bus)
         at = Failpoints(settings.failpoints, "pool_manager").at
         voice, pods = BusVoice(bus), at("refill", LocalPods(bus))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -26,8 +26,20 @@ ANSWER_S = 0.5
 class StreamTruth:
     """Implements `ports.Truth`."""
 
-    def __init__(self, bus: Bus, clock: ServerClock | None = None) -> None:
-        """Use the service's connection; `clock` learns the servers' time from their answers."""
+    def __init__(
+        self,
+        bus: Bus,
+        clock: ServerClock | None = None,
+        on_end: Callable[[Record, TaskResult, int], None] | None = None,
+    ) -> None:
+        """Use the service's connection.
+
+        Args:
+            bus: the connection.
+            clock: learns the servers' time from their answers.
+            on_end: called with record, result and the wall clock (ns) before the write of each end that is stored.
+        """
+        self._on_end = on_end
         self._bus = bus
         self._clock = clock or ServerClock()
 
@@ -59,13 +71,17 @@ class StreamTruth:
 
     async def end(self, record: Record, expected_seq: int, result: TaskResult) -> int:
         """Write record and result in one batch; return the record's sequence."""
-        return await self._bus.batch(
+        begun_ns = time.time_ns()
+        seq = await self._bus.batch(
             [
                 Write(_result_of(result), messages.encode(result), expected_seq=0),
                 Write(_subject_of(record), messages.encode(record), expected_seq=expected_seq),
             ],
             timeout_s=ANSWER_S,
         )
+        if self._on_end is not None:
+            self._on_end(record, result, begun_ns)
+        return seq
 
     async def put_result(self, result: TaskResult) -> None:
         """Write a result, only if there is none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from shared import subjects
+from shared.messages import TaskResult
 from shared.record import Death, Record
 from shared.traces import span as words
 from shared.traces.context import Context, Sampling, Trace, parse_context, trace_of
@@ -46,6 +47,44 @@ def names_of(record: Record, task: str = "") -> dict[str, Value]:
         f"{OURS}epoch": record.epoch,
     }
     return {**named, f"{OURS}task.id": task} if task else named
+
+
+def ended(
+    record: Record, result: TaskResult, trace: Trace, times: tuple[int, int]
+) -> tuple[Span, ...]:
+    """Return the spans of a session's first task that no worker ends: its wait, if none ever had it, and its end.
+
+    Args:
+        record: as it was written with the result.
+        result: the task's.
+        trace: the task's.
+        times: begin and end of the write, nanoseconds since 1970.
+    """
+    facts = {**names_of(record, result.task), f"{OURS}status": result.status}
+    wait, end = trace.accepted(), trace.child("ended")
+    begun_ns = min(record.accepted_ms * 1_000_000, times[0])
+    waited = Span(
+        name="wait in queue",
+        trace=wait.trace_id,
+        id=wait.span_id,
+        parent="" if trace.is_root else trace.parent.span_id,
+        state=wait.state,
+        start_ns=begun_ns,
+        end_ns=times[0],
+        attributes=names_of(record, result.task),
+    )
+    written = Span(
+        name="end task",
+        trace=end.trace_id,
+        id=end.span_id,
+        parent=trace.parent.span_id,
+        state=end.state,
+        start_ns=times[0],
+        end_ns=times[1],
+        attributes=facts,
+        error=result.reason or result.status,
+    )
+    return (written,) if record.attempt else (waited, written)
 
 
 def lost_attempt(lost: Record, hit: TaskInHand, trace: Trace, death: Death, end_ns: int) -> Span:

@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from pool_manager.core.trail import TaskInHand, lost_attempt, names_of
+from pool_manager.core.trail import TaskInHand, ended, lost_attempt, names_of
+from shared.messages import TaskResult
 from shared.record import Death, Record
 from shared.times import time_ms_of
 from shared.traces import PlainTracer, Sampling, Trace, read_context
@@ -54,6 +55,20 @@ class Notes:
                 before = trace.attempt(hit.task, lost.epoch)
                 span.links = (Link.to(before, "lost_attempt"),)
             yield
+
+    def ended(self, record: Record, result: TaskResult, begun_ns: int) -> None:
+        """Tell of the end of a session's first task that no worker ends.
+
+        Args:
+            record: as it was written with the result.
+            result: the task's.
+            begun_ns: when the write began, nanoseconds since 1970.
+        """
+        if self._tracer is None or self.sampling is None or result.task != record.session:
+            return
+        trace = TaskInHand.first(record).trace_in(record, self.sampling)
+        if trace.sampled:
+            self._tracer.tell(ended(record, result, trace, (begun_ns, time.time_ns())))
 
     def of_entry(self, fields: Mapping[str, str], tenant: str, session: str) -> Trace | None:
         """Return the trace of an inbox entry.
