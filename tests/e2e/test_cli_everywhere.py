@@ -145,12 +145,18 @@ def invoke(words: list[str], state: Path, columns: int = 200) -> Any:
     return CliRunner(env=environ).invoke(root, words)
 
 
-def test_every_command_speaks_json_of_its_shape(embedded: Folder, things: Things) -> None:
-    """One object, one line, nothing else on stdout."""
+@pytest.mark.parametrize("way", ["nats", "http"])
+def test_every_command_speaks_json_of_its_shape(embedded: Folder, things: Things, way: str) -> None:
+    """One object, one line, nothing else on stdout; through a gateway as well as straight."""
     assert {*CALLS, *ELSEWHERE, *WITHOUT_JSON} == set(COMMANDS)
+    server = ["--server", embedded.read().gateways[0]]
     wrong = {}
     for name, words in CALLS.items():
-        done = invoke([*name.split(), "--json", *words(things)], embedded.path)
+        goes_anywhere = any("--server" in each.opts for each in COMMANDS[name].params)
+        if way == "http" and not goes_anywhere:
+            continue
+        by = server if way == "http" else []
+        done = invoke([*name.split(), "--json", *by, *words(things)], embedded.path)
         lines = done.stdout.splitlines()
         if not lines or (len(lines) > 1 and name not in A_LINE_FOR_EACH):
             wrong[name] = done.output + repr(done.exception)
