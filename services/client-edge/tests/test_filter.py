@@ -179,3 +179,23 @@ def test_headers_without_a_frame_are_none() -> None:
     for block in (b"Nats-TTL: 1s\r\n\r\n", FRAME + b"X: 1\r\n", b""):
         with pytest.raises(InvalidMessage):
             forbidden_header(block)
+
+
+@pytest.mark.parametrize(
+    ("then", "passed", "own"),
+    [
+        (b"PING\r\nSUB a 1\r\n", b"PING\r\nSUB a 1\r\n", False),
+        (b"SUB a 1\r\nPING\r\n", b"PING\r\nSUB a 1\r\nPING\r\n", True),
+        (b"PONG\r\nPONG\r\n", b"PING\r\nPONG\r\nPONG\r\n", True),
+    ],
+)
+def test_a_server_is_asked_once_whether_it_takes_the_credential(
+    then: bytes, passed: bytes, own: bool
+) -> None:
+    """By the client's own PING where it comes next, as libraries send it; else by ours, before what comes instead."""
+    filtering = half()
+    assert filtering.token is None
+    filtering.feed(b'CONNECT {"jwt":"j"}\r\n')
+    assert filtering.token == "j"
+    assert filtering.feed(then) == passed
+    assert filtering.own_ping is own

@@ -12,6 +12,7 @@ import structlog
 
 from client_edge import app
 from client_edge.adapters.relay import Relay
+from client_edge.core.shares import Shares
 from shared.cluster.ports import LOOPBACK
 from shared.identity import make_key
 from shared.testing.wait import until
@@ -31,7 +32,8 @@ async def relayed(greeting: bytes) -> AsyncIterator[tuple[Relay, int]]:
         writer.close()
 
     async with await asyncio.start_server(serve, LOOPBACK, 0) as server:
-        relay = Relay(LOOPBACK, server.sockets[0].getsockname()[1], make_key("account"), 8)
+        place = (LOOPBACK, server.sockets[0].getsockname()[1])
+        relay = Relay(place, make_key("account"), 8, Shares(8, 4096))
         loop = asyncio.get_running_loop()
         async with await loop.create_server(relay.accept, LOOPBACK, 0) as listening:
             yield relay, listening.sockets[0].getsockname()[1]
@@ -66,6 +68,25 @@ async def test_what_clients_do_wrong_is_counted_and_logged_once_in_a_while() -> 
         writer.close()
 
     assert [line["event"] for line in lines] == ["message.refused", "client.broken"]
+
+
+async def test_half_sent_messages_of_those_who_have_not_said_who_they_are_are_bounded() -> None:
+    """Together, as one tenant's: strangers can not fill the memory. Whoever passes the bound is told, and only he."""
+    async with relayed(INFO) as (relay, port):
+        clients = [await asyncio.open_connection(LOOPBACK, port) for _ in range(6)]
+        for number, (reader, writer) in enumerate(clients):
+            assert await reader.readline() == INFO
+            writer.write(b"PUB a 900\r\n" + b"x" * 700)
+            held = min(number + 1, 5) * 711
+            await until(lambda held=held: relay.half_sent_bytes >= held)
+        async with asyncio.timeout(5):
+            said = await clients[-1][0].read()
+        await until(lambda: len(relay.open) == len(clients) - 1)
+        for _, writer in clients:
+            writer.close()
+
+    assert relay.refused == {"tenant.half_sent": 1}
+    assert said == b"-ERR 'more than 4096 bytes of half-sent messages of one tenant'\r\n"
 
 
 def test_open_files_are_enough_for_all_clients_or_fewer_are_let_in(

@@ -76,6 +76,12 @@ INBOX_BYTES_MAX: Final = 1024 * 1024 * 1024
 """The same in bytes. Above: the publish is refused."""
 TENANT_SESSIONS_MAX: Final = 10_000
 """Sessions of one tenant that have not ended. Above: new ones are `rejected` (`limit`)."""
+TENANT_CONNECTIONS_MAX: Final = 256
+"""Connections of one tenant's clients at each client edge. Above: the new one is turned away, with the reason; another
+edge may take it."""
+TENANT_HALF_SENT_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Bytes of one tenant's messages that have arrived in part, at each client edge. Above: the connection that passes it is
+ended, with the reason."""
 CANCELS_AHEAD_MAX: Final = 1_000
 """Cancels of tasks that are not published yet, of one tenant in ten minutes, that one pool-manager remembers. Above:
 the cancel is refused."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from client_edge.adapters.relay import Relay
+from client_edge.core.shares import Shares
 from client_edge.loops.count import count
 from client_edge.settings import EdgeSettings
 from shared import logs
@@ -32,11 +33,11 @@ async def run(settings: EdgeSettings, stop: Stop) -> None:
         OSError: it can not listen there.
     """
     connections_max = allow_files(settings.connections_max)
-    relay = Relay(
-        settings.host, settings.server_port, read_key(Path(settings.key_file)), connections_max
-    )
+    shares = Shares(settings.tenant_connections_max, settings.tenant_half_sent_bytes_max)
+    place = (settings.host, settings.server_port)
+    relay = Relay(place, read_key(Path(settings.key_file)), connections_max, shares)
     health, book = Health(settings.ready_file), Book(DECLARED["client-edge"])
-    watch = ServerWatch([(relay.host, relay.port)])
+    watch = ServerWatch([place])
     health.require("server", watch.problem)
     probes = {"address": settings.probes, "url_file": settings.probes_url_file}
     async with probed(health, book, **probes), asyncio.TaskGroup() as group:
@@ -44,6 +45,7 @@ async def run(settings: EdgeSettings, stop: Stop) -> None:
         listening = await asyncio.get_running_loop().create_server(
             relay.accept, settings.host, settings.listen_port
         )
+        await watch.look()
         health.begin()
         log.info("edge.ready", port=settings.listen_port, server=settings.server_port)
         try:

@@ -7,6 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from shared import limits
+
 PREFIX = "EDGE_"
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
@@ -26,6 +28,10 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     host: str = "127.0.0.1"
     connections_max: Annotated[int, Meta(ge=1)] = 1024
     """Clients at once; further ones are turned away."""
+    tenant_connections_max: Annotated[int, Meta(ge=1)] = limits.TENANT_CONNECTIONS_MAX
+    """Clients of one tenant at once; further ones are turned away, with the reason."""
+    tenant_half_sent_bytes_max: Annotated[int, Meta(ge=1)] = limits.TENANT_HALF_SENT_BYTES_MAX
+    """Bytes of one tenant's messages that are here in part; the connection that passes it is ended, with the reason."""
     ready_file: str | None = None
     """Exists exactly while it is ready."""
     probes: str | None = None

@@ -42,6 +42,7 @@ async def run(settings: GatewaySettings, stop: Stop, *, traced: bool = False) ->
     watch = ServerWatch([place_of(url) for url in settings.servers])
     health.require("server", watch.problem)
     async with probed(health, book, address=settings.probes, url_file=settings.probes_url_file):
+        await watch.look()
         watching = asyncio.create_task(watch.run(), name="server-watch")
         try:
             await _serve(settings, stop, (health, book), traced=traced)

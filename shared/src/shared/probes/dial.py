@@ -37,10 +37,11 @@ class ServerWatch:
         """Dial once a second, until cancelled."""
         while True:
             began = time.monotonic()
-            await self._look()
+            await self.look()
             await asyncio.sleep(max(0.0, began + EVERY_S - time.monotonic()))
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """Dial now; takes a second for each place at most."""
         problems = []
         for place in list(self._places):
             problem = await dial(*place)

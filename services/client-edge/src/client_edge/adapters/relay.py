@@ -8,7 +8,10 @@ from typing import Any
 
 import msgspec
 
+from client_edge.adapters.tenants import tenant_of
 from client_edge.core.filter import ClientHalf
+from client_edge.core.greeting import Greeting
+from client_edge.core.shares import Shares
 from shared import logs
 from shared.errors import InvalidMessage
 from shared.identity import Key, proxy_signature
@@ -21,7 +24,6 @@ CLOSE_S = 2.0
 """What was said last gets so long to arrive."""
 LOG_EVERY_S = 5.0
 """Of each thing that clients do, one line in this time: they must not fill the disk."""
-INFO_BYTES_MAX = 32 * 1024
 
 
 class _Info(msgspec.Struct):
@@ -35,10 +37,12 @@ _infos = msgspec.json.Decoder(_Info)
 class Relay:
     """All connections of one edge."""
 
-    def __init__(self, host: str, port: int, key: Key, connections_max: int) -> None:
-        """Lead to the server at `host` and `port`; sign with `key`."""
-        self.host, self.port, self.key = host, port, key
-        self.connections_max = connections_max
+    def __init__(
+        self, place: tuple[str, int], key: Key, connections_max: int, shares: Shares
+    ) -> None:
+        """Lead to the server at `place`; sign with `key`. No tenant gets more than its share."""
+        (self.host, self.port), self.key = place, key
+        self.connections_max, self.shares = connections_max, shares
         self.open: set[ClientSide] = set()
         self.dialling: set[asyncio.Task[None]] = set()
         self.accepted = self.messages_refused = 0
@@ -60,6 +64,16 @@ class Relay:
         self.refused[event] += 1
         self.note(event, detail)
         side.abort()
+
+    def turn_away(self, side: ClientSide, event: str, why: str) -> None:
+        """End a connection and tell its client why, in the words of the protocol."""
+        self.refused[event] += 1
+        self.note(event, f"{side.tenant}: {why}")
+        if side.transport is not None:
+            side.transport.write(f"-ERR '{why}'\r\n".encode())
+        side.end()
+        if side.peer is not None:
+            side.peer.abort()
 
     @property
     def connections(self) -> int:
@@ -125,6 +139,12 @@ class ClientSide(_Side):
         super().__init__()
         self._relay = relay
         self.half: ClientHalf | None = None
+        self.tenant = ""
+        """Whose it says that it is; empty: nobody's."""
+        self._counted: str | None = None
+        """Tenant under which it is counted, once a server has taken its credential."""
+        self._held_bytes = 0
+        self._token: str | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Dial the server; the client is heard once that has said who it is."""
@@ -166,13 +186,51 @@ class ClientSide(_Side):
         if new := self.half.refused - refused:
             self._relay.messages_refused += new
             self._relay.note("message.refused", count=new)
+        if self.half.token is not None and not self._is_one(self.half.token):
+            return
         if passed:
             self._relay.bytes_passed["in"] += len(passed)
             self.peer.transport.write(passed)
+        if not self._hold(self.half.held_bytes):
+            bound = self._relay.shares.half_sent_bytes_max
+            why = f"more than {bound} bytes of half-sent messages of one tenant"
+            self._relay.turn_away(self, "tenant.half_sent", why)
+
+    def _is_one(self, token: str) -> bool:
+        """Take note of whose it is; a later credential, that renews the first, must be of the same tenant."""
+        tenant = self.tenant if token == self._token else tenant_of(token)
+        if self.tenant and tenant != self.tenant:
+            self._relay.refuse(self, "client.broken", "a credential of another tenant")
+            return False
+        self._token, self.tenant = token, tenant
+        return True
+
+    def _hold(self, held_bytes: int) -> bool:
+        """Count what is held of half-sent messages; return whether the tenant may have so much."""
+        more, self._held_bytes = held_bytes - self._held_bytes, held_bytes
+        return self._relay.shares.hold(self._counted or "", more)
+
+    def admit(self) -> bool:
+        """The server has taken the credential: count the connection; False where its tenant has too many."""
+        if self._counted is not None:
+            return True
+        shares, held_bytes = self._relay.shares, self._held_bytes
+        if not shares.enter(self.tenant):
+            why = f"more than {shares.connections_max} connections of one tenant at this edge"
+            self._relay.turn_away(self, "tenant.turned_away", why)
+            return False
+        self._hold(0)
+        self._counted = self.tenant
+        self._hold(held_bytes)
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
         self._relay.open.discard(self)
+        self._hold(0)
+        if self._counted is not None:
+            self._relay.shares.leave(self._counted)
+            self._counted = None
         super().connection_lost(exc)
 
 
@@ -183,7 +241,7 @@ class _ServerSide(_Side):
         super().__init__()
         self._client, self.peer, self._key = client, client, relay.key
         self._bytes_passed = relay.bytes_passed
-        self._head: bytearray | None = bytearray()
+        self._greeting = Greeting()
         self.greeted = asyncio.Event()
         """Set when the server has said who it is, or never will."""
 
@@ -198,24 +256,35 @@ class _ServerSide(_Side):
 
     def data_received(self, data: bytes) -> None:
         client: Any = self._client.transport
-        if self._head is None:
+        greeting = self._greeting
+        if greeting.known:
             self._bytes_passed["out"] += len(data)
             client.write(data)
             return
-        self._head += data
-        line, end, _ = self._head.partition(b"\r\n")
-        if not end:
-            if len(self._head) > INFO_BYTES_MAX:
-                self._client.abort()
-            return
         try:
-            info = _infos.decode(line.removeprefix(b"INFO "))
-        except (msgspec.DecodeError, msgspec.ValidationError) as exc:
+            half = self._client.half
+            passed = greeting.feed(data, own_ping=half is not None and half.own_ping)
+            if half is None and greeting.info is not None:
+                self._client.half = self._half(greeting.info)
+                client.resume_reading()
+        except InvalidMessage as exc:
             log.warning("server.strange", error=str(exc))
             self._client.abort()
             return
-        self._client.half = ClientHalf(info.max_payload, proxy_signature(self._key, info.nonce))
-        client.write(bytes(self._head))
-        self._head = None
-        self.greeted.set()
-        client.resume_reading()
+        finally:
+            if greeting.info is not None:
+                self.greeted.set()
+        if not greeting.known or self._client.admit():
+            client.write(passed)
+
+    def _half(self, line: bytes) -> ClientHalf:
+        """Return the filter for what the client may say to this server.
+
+        Raises:
+            InvalidMessage: that is no server.
+        """
+        try:
+            info = _infos.decode(line.removeprefix(b"INFO "))
+        except (msgspec.DecodeError, msgspec.ValidationError) as exc:
+            raise InvalidMessage(str(exc)) from exc
+        return ClientHalf(info.max_payload, proxy_signature(self._key, info.nonce))

@@ -40,6 +40,12 @@ class ClientHalf:
         self._rest = bytearray()
         self.refused = 0
         """Messages that were not let through."""
+        self.token: str | None = None
+        """The JWT that the client showed last; None: it has not said who it is."""
+        self._asked = False
+        self.own_ping = False
+        """Whether the first PING is not the client's. Its answer says that the server takes the credential: where the
+        client does not ask for it right behind its CONNECT, as all libraries do, it is asked for here."""
 
     @property
     def held_bytes(self) -> int:
@@ -74,6 +80,11 @@ class ClientHalf:
             raise InvalidMessage("a character that no command holds")
         verb, _, tail = line.lstrip(b" \t").replace(b"\t", b" ").partition(b" ")
         verb = verb.upper()
+        if self.token is not None and not self._asked:
+            self._asked = True
+            self.own_ping = verb != b"PING"
+            if self.own_ping:
+                out.append(b"PING" + _END)
         start = end + 2
         if verb == b"CONNECT":
             out.append(b"CONNECT " + self._sign(tail) + _END)
@@ -95,6 +106,7 @@ class ClientHalf:
             options = msgspec.json.decode(tail, type=dict[str, Any])
         except (msgspec.DecodeError, msgspec.ValidationError) as exc:
             raise InvalidMessage(f"CONNECT: {exc}") from exc
+        self.token = str(options.get("jwt") or "")
         return msgspec.json.encode(options | {"proxy_sig": self._signature})
 
     def _publish(
