@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -11,12 +10,11 @@ from uuid import uuid4
 import msgspec
 import nats
 import pytest
-import structlog
 
 from client_edge import app
 from client_edge.settings import EdgeSettings
 from shared import limits, subjects
-from shared.bus import Bus, BusOptions
+from shared.bus import Bus
 from shared.cluster import Cluster
 from shared.errors import Forbidden, Unavailable
 from shared.identity import Credential, make_key, roles, write_credential, write_secret
@@ -25,6 +23,8 @@ from shared.testing.names import unique
 from shared.testing.plugin import Connect
 from shared.testing.wait import until
 
+Edges = Any
+"""One edge for each server of a cluster (conftest.py)."""
 HEADERS = {
     "Nats-Expected-Last-Msg-Id": "nobody",  # one of these would stop the shard for good
     "Nats-Expected-Last-Sequence": "0",
@@ -42,49 +42,6 @@ HEADERS = {
     "Nats-Stream-Source": "Q0 1",
     "nats-ttl": "1s",
 }
-
-
-class Edges:
-    """One edge for each server of a cluster, in this process."""
-
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
-        """Name them."""
-        self.cluster = cluster
-        self.key_file = folder / "edge.json"
-        self.stops: list[Stop] = []
-        self.tasks: list[asyncio.Task[None]] = []
-        write_secret(self.key_file, msgspec.json.encode(cluster.identity.edge).decode())
-
-    async def start(self, **changes: int) -> None:
-        """Start all, with these settings changed."""
-        for number, server in enumerate(self.cluster.servers):
-            ready = self.key_file.with_name(f"ready-{number}")
-            settings = EdgeSettings(
-                name=f"edge-{number}",
-                listen_port=server.ports.edge,
-                server_port=server.ports.client,
-                key_file=str(self.key_file),
-                ready_file=str(ready),
-                **changes,
-            )
-            self.stops.append(Stop())
-            self.tasks.append(asyncio.create_task(app.run(settings, self.stops[-1])))
-            await until(ready.exists)
-
-    async def stop(self, number: int) -> None:
-        """End one."""
-        self.stops[number].set("test")
-        await self.tasks[number]
-
-
-@pytest.fixture
-async def edges(provisioned_cluster: Cluster, tmp_path: Path) -> AsyncIterator[Edges]:
-    """Edges of the run's servers."""
-    made = Edges(provisioned_cluster, tmp_path)
-    await made.start()
-    yield made
-    for number in range(len(made.stops)):
-        await made.stop(number)
 
 
 @pytest.fixture
@@ -238,107 +195,6 @@ async def test_any_nats_client_is_told_what_is_refused(
     assert b'"stream"' in answer.data
     assert "refused.nats-ttl.task." in str(errors[0])
     assert {f"nats://{url.netloc}" for url in client.servers} == set(edges.cluster.edge_urls)
-    await client.close()
-
-
-class Crowd:
-    """Clients of two tenants before edges that give each tenant little."""
-
-    def __init__(self, edges: Edges) -> None:
-        """Name the tenants."""
-        self._edges = edges
-        self.tenants = unique("t"), unique("t")
-
-    async def client(self, tenant: int = 0, *, deadline_s: float = 5.0) -> Bus:
-        """Connect through the first edge."""
-        name = self.tenants[tenant]
-        minted = self._edges.cluster.identity.client_signer.mint(
-            "client", roles.publisher(name), by_edge=True
-        )
-        options = BusOptions(
-            servers=self._edges.cluster.edge_urls[:1],
-            name="c",
-            credential=minted,
-            ping_interval_s=60,  # none in the middle of a message that is sent by hand
-        )
-        return await Bus.connect(options, deadline_s=deadline_s)
-
-
-@pytest.fixture
-async def crowd(provisioned_cluster: Cluster, tmp_path: Path) -> AsyncIterator[Crowd]:
-    """Edges at which a tenant has two connections and 100,000 bytes of half-sent messages."""
-    edges = Edges(provisioned_cluster, tmp_path)
-    await edges.start(tenant_connections_max=2, tenant_half_sent_bytes_max=100_000)
-    yield Crowd(edges)
-    for number in range(len(edges.stops)):
-        await edges.stop(number)
-
-
-async def test_a_tenant_has_no_more_than_its_connections(crowd: Crowd) -> None:
-    """The next one is turned away and told why; another tenant is let in, and so is this one when one has left."""
-    first, second = await crowd.client(), await crowd.client()
-    with pytest.raises(Unavailable, match="more than 2 connections of one tenant"):
-        await crowd.client(deadline_s=0.5)
-    stranger = await crowd.client(1)
-    await second.close()
-    third = await crowd.client()
-
-    for client in (first, third, stranger):
-        assert await client.probe(timeout_s=5)
-        await client.close()
-
-
-def send_half(client: Bus, tenant: str, size: int, sent: int) -> bytes:
-    """Send a part of a message, as a client on a slow line does; return the rest."""
-    subject = subjects.task(tenant, "default", "batch")
-    message = f"PUB {subject} {size}\r\n".encode() + b" " * size + b"\r\n"
-    transport: Any = client._link.client._transport
-    transport.write(message[:sent])
-    return message[sent:]
-
-
-async def test_a_tenant_holds_no_more_than_its_half_sent_messages(crowd: Crowd) -> None:
-    """The connection that passes the bound is ended; the other's message still arrives, and another tenant's does."""
-    mine, theirs = crowd.tenants
-    first, second, stranger = await crowd.client(), await crowd.client(), await crowd.client(1)
-    lost = asyncio.Event()
-    second.on_lost = lost.set
-    with structlog.testing.capture_logs() as lines:
-        rest = send_half(first, mine, 80_000, 70_000)
-        other = send_half(stranger, theirs, 80_000, 70_000)
-        await asyncio.sleep(0.2)  # it is held: nothing tells so
-        assert not lost.is_set()
-        send_half(second, mine, 80_000, 70_000)
-        async with asyncio.timeout(5):
-            await lost.wait()
-    for client, end in ((first, rest), (stranger, other)):
-        transport: Any = client._link.client._transport
-        transport.write(end)
-        assert await client.probe(timeout_s=5)
-        assert client.connected
-
-    assert [line["event"] for line in lines if line["event"].startswith("tenant.")] == [
-        "tenant.half_sent"
-    ]
-    assert f"{mine}: more than 100000 bytes" in str(lines)
-    for client in (first, second, stranger):
-        await client.close()
-
-
-async def test_a_connection_stays_its_tenants(crowd: Crowd) -> None:
-    """A credential is renewed on the same connection, many times; another tenant's is not taken on it."""
-    client = await crowd.client()
-    signer = crowd._edges.cluster.identity.client_signer
-    for _ in range(3):
-        await client.use_credential(
-            signer.mint("c", roles.publisher(crowd.tenants[0]), by_edge=True)
-        )
-        assert await client.probe(timeout_s=5)
-    with structlog.testing.capture_logs() as lines:
-        foreign = signer.mint("c", roles.publisher(crowd.tenants[1]), by_edge=True)
-        transport: Any = client._link.client._transport
-        transport.write(b"CONNECT " + msgspec.json.encode({"jwt": foreign.jwt}) + b"\r\n")
-        await until(lambda: "a credential of another tenant" in str(lines))
     await client.close()
 
 
