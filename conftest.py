@@ -73,6 +73,7 @@ def _lacks_cgroups() -> bool:
 
 CONDITIONS: dict[str, Callable[[], bool]] = {
     "no-cgroups": _lacks_cgroups,
+    "no-curl": lambda: shutil.which("curl") is None,
     "no-docker": _lacks_docker,
     "no-go": lambda: shutil.which("go") is None,
     "no-fish": lambda: shutil.which("fish") is None,

@@ -39,6 +39,7 @@ RUN_BY = {
 
 
 RUN_WHOLE = {
+    "http-api.md": "tests/e2e/test_http_docs.py",
     "publish.md": "tests/e2e/test_publish_docs.py",
     "quickstart.md": "tests/e2e/test_quickstart.py",
 }
