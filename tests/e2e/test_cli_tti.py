@@ -53,6 +53,11 @@ def test_the_gateways_say_what_came_in_through_each(cli: Cli, embedded: Folder) 
     assert created.json()["tti"]["tti_ms"] in last
     assert "gateway-2, last 10 min" in cli("tti", "--stats").stdout
 
+    through = cli("tti", "-n", "2", "--json", "--server", first)
+    assert through.returncode == 0, through.stderr
+    measured = msgspec.json.decode(through.stdout, type=TtiMeasured)
+    assert all(each.tti is not None for each in measured.tasks), "by its own clock, over HTTP too"
+
     asked = cli("tti", "--stats", "--json", "--server", "nats://127.0.0.1:1")
     assert asked.returncode == 125
     assert "gateways" in json.loads(asked.stdout)["error"]["message"]

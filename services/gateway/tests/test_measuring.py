@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent_sandbox import RunningTask, Started
+from agent_sandbox import RunningTask, Started, running
 from agent_sandbox.orders import Order
 from gateway.adapters import measuring
 from gateway.adapters.measuring import Meter
 from shared import headers, messages
-from shared.errors import Unavailable
+from shared.errors import InvalidMessage, Unavailable
 from shared.messages import Interruption, OutputEvent, TaskResult, Timing
 from shared.testing.look import until
 from shared.views import OutputAnswer, OutputAsk, OutputMessage
@@ -92,6 +92,21 @@ async def test_a_task_whose_caller_has_his_answer_is_heard_until_it_starts(meter
     (row,) = meter.answer("t").pools
     assert task.tti is not None
     assert (row.count, row.last_ms) == (1, task.tti.tti_ms)
+
+
+async def test_a_wait_that_fails_is_no_error_of_a_call_that_was_accepted(
+    meter: Meter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told that it was refused, its caller would send it again under another id."""
+    monkeypatch.setattr(running, "READ_EVERY_S", 0.01)
+
+    class Newer(Quiet):
+        async def read(self) -> None:
+            raise InvalidMessage("TaskResult: of a newer system")
+
+    task = published(Newer(), 1)
+    async with asyncio.timeout(5):
+        assert not await meter.started(task, 30)
 
 
 async def test_the_tasks_that_are_listened_to_are_bounded_for_each_tenant(

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 
-from agent_sandbox import Client, NoResultYet, RunningTask
+from agent_sandbox import Client, RunningTask
 from gateway.core.measured import Measured, Place
 from gateway.core.windows import Bounds, Windows
 from shared import headers, logs, messages
@@ -71,8 +71,8 @@ class Meter:
             self._heard.setdefault(_place(running), running)
             try:
                 await running.started(wait_s=wait_s)
-            except NoResultYet:  # the tenant's client was closed
-                log.info("start.not_awaited", task_id=running.task_id)
+            except ServiceError as exc:  # it is accepted all the same: no error of the call
+                log.info("start.not_awaited", task_id=running.task_id, error=exc.code)
             finally:
                 self._waiting -= Counter([tenant])
                 self._unheard(running)
@@ -99,7 +99,7 @@ class Meter:
 
     async def _watch(self, running: RunningTask) -> None:
         try:
-            with suppress(NoResultYet):  # the tenant's client was closed
+            with suppress(ServiceError):  # the tenant's client was closed
                 await running.started(wait_s=WATCH_S, ask=False)
             self.note(running)
         finally:
@@ -131,7 +131,7 @@ class Meter:
         if known is None and (running := self._heard.get(place)) is not None:
             if stored is None:
                 return None  # in a moment it will have been heard
-            with suppress(NoResultYet):
+            with suppress(ServiceError):
                 await running.started(wait_s=LATE_START_S, ask=False)
             known = running.tti
         if known is None:
