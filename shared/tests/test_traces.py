@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.limits import TRACESTATE_LENGTH_MAX
 from shared.traces import Context, Sampling, read_context
-from shared.traces.context import STATE_LENGTH_MAX, parse_context, trace_of
+from shared.traces.context import parse_context, trace_of
 from shared.traces.settings import is_asked, read_sampling
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -45,7 +46,7 @@ def test_rubbish_is_no_context(rubbish: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "state", ["x" * (STATE_LENGTH_MAX + 1), "a=é", "a=\x00", ",".join(["a=1"] * 33)]
+    "state", ["x" * (TRACESTATE_LENGTH_MAX + 1), "a=é", "a=\x00", ",".join(["a=1"] * 33)]
 )
 def test_a_tracestate_that_does_not_fit_is_left_out(state: str) -> None:
     """Its traceparent stays."""

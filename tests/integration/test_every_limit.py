@@ -80,6 +80,7 @@ SHOWN_ELSEWHERE = {
     "TERMINAL_INPUT_BYTES_MAX": "services/worker-agent/tests/test_runner_terminal.py::test_input_for_a_program_that_does_not_read_is_bounded",
     "TERMINAL_WRITERS_MAX": "services/worker-agent/tests/test_worker_terminal.py::test_of_too_many_writers_the_most_silent_is_forgotten",
     "TERMINAL_OUTPUT_BYTES_PER_S_MAX": "services/worker-agent/tests/test_worker_terminal.py::test_a_flood_is_shown_at_its_pace",
+    "TRACESTATE_LENGTH_MAX": "shared/tests/test_traces.py::test_a_tracestate_that_does_not_fit_is_left_out",
     "LIST_ENTRIES_MAX": "services/worker-agent/tests/test_runner_files.py::test_a_listing_is_bounded_and_says_so",
     "INBOX_ENTRIES_MAX": "services/pool-manager/tests/test_quota_live.py::test_the_newest_entries_of_a_long_inbox_are_rejected",
     "TENANT_INBOX_ENTRIES_MAX": "services/pool-manager/tests/test_quota_live.py::test_a_tenant_that_fills_inboxes_of_unknown_sessions_is_bounded",

@@ -94,6 +94,8 @@ INTERRUPTIONS_KEPT: Final = 8
 """Interruptions of one task that its record remembers. Above: the oldest are forgotten."""
 DEATHS_MAX: Final = 3
 """Deaths of the worker process in the same task, its node alive, that make its session `poison`. Above: none, it has ended."""
+TRACESTATE_LENGTH_MAX: Final = 512
+"""Characters of a `tracestate` header that go on with a task's trace. Above: it is left out, its `traceparent` stays."""
 ASK_ITEMS_MAX: Final = 500
 """Sessions in one page of a listing. Above: the request is refused."""
 ENDED_KEPT_S: Final = 48 * 3600

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from shared.limits import TRACESTATE_LENGTH_MAX
+
 TRACEPARENT = "traceparent"
 TRACESTATE = "tracestate"
-STATE_LENGTH_MAX = 512
-"""Characters of a `tracestate` that is passed on; a longer one is left out, its `traceparent` stays."""
 STATE_ITEMS_MAX = 32
 _PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-[ -~]{0,200})?")
 _STATE = re.compile(r"[ -~]*")
@@ -61,7 +61,7 @@ def read_context(fields: Mapping[str, str]) -> Context | None:
 
 def parse_context(parent: str, state: str = "") -> Context | None:
     """Return the context that a `traceparent` and a `tracestate` give; None: it is none."""
-    found = _PARENT.fullmatch(parent.strip() if len(parent) <= STATE_LENGTH_MAX else "")
+    found = _PARENT.fullmatch(parent.strip() if len(parent) <= TRACESTATE_LENGTH_MAX else "")
     if found is None:
         return None
     version, trace_id, span_id, flags, more = found.groups()
@@ -74,7 +74,7 @@ def parse_context(parent: str, state: str = "") -> Context | None:
 
 def _fit_state(state: str) -> str:
     """Return a `tracestate` that may be passed on, or nothing."""
-    fits = len(state) <= STATE_LENGTH_MAX and state.count(",") < STATE_ITEMS_MAX
+    fits = len(state) <= TRACESTATE_LENGTH_MAX and state.count(",") < STATE_ITEMS_MAX
     return state.strip() if fits and _STATE.fullmatch(state) else ""
 
 
