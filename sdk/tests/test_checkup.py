@@ -198,6 +198,7 @@ def machine(**changes: Any) -> MachineView:
     return msgspec.structs.replace(GOOD.machine, **changes)
 
 
+NO_GROUPS = machine(controllers=(), missing={"memory": "read-only"})
 NO_NAMESPACE = machine(isolation={**HERE, "namespace": "clone: Operation not permitted"})
 
 
@@ -225,10 +226,16 @@ NO_NAMESPACE = machine(isolation={**HERE, "namespace": "clone: Operation not per
             "5.13",
         ),
         (
-            {"machine": machine(controllers=(), missing={"memory": "read-only"})},
+            {"machine": NO_GROUPS},
             "cgroups",
             "warn",
             "Delegate=yes",
+        ),
+        (
+            {"machine": NO_GROUPS, "is_root": True, "in_container": True},
+            "cgroups",
+            "warn",
+            "--privileged",
         ),
         ({"ports_error": "no 12 free ports"}, "ports", "fail", "--port"),
         ({"disk_free_bytes": 1 << 30}, "disk", "warn", "large files"),

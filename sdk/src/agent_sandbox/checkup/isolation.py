@@ -50,15 +50,14 @@ def judge_groups(facts: Facts) -> Check:
         "limits are held by rlimits, and by the sidecar's own measuring, which ends a sandbox a moment after it passed "
         "them; for the kernel's own: "
     )
-    how = (
-        "run the container with its cgroup namespace writable (--privileged, or delegated groups)"
-        if facts.in_container
-        else "run as root"
-        if not facts.is_root
-        else "mount the controllers writable"
-    )
-    if not facts.is_root and not facts.in_container:
-        how += ", or `systemd-run --user --scope -p Delegate=yes agent-sandbox up`"
+    if not facts.is_root:
+        how = "run as root"
+        if not facts.in_container:
+            how += ", or `systemd-run --user --scope -p Delegate=yes agent-sandbox up`"
+    elif facts.in_container:
+        how = "run the container with writable control groups (--privileged)"
+    else:
+        how = "mount the controllers writable"
     found = f"without {', '.join(name for name in CONTROLLERS if name in missing)}"
     return warn("cgroups", found, kept + how, missing)
 
