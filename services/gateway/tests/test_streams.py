@@ -1,0 +1,122 @@
+"""Streams of events: how many a tenant has, and how each ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from gateway.adapters.http import streams as module
+from gateway.adapters.http.answers import ProblemError
+from gateway.adapters.http.streams import Streams
+from shared.rest import StreamEvent
+
+
+class Events:
+    """A task's events, and whether somebody still reads them."""
+
+    def __init__(self, count: int, *, more: bool = False) -> None:
+        """Have so many at once; with `more` the next one never comes."""
+        self._count, self._more = count, more
+        self.closed = False
+
+    async def read(self) -> AsyncGenerator[StreamEvent, None]:
+        """Yield them."""
+        try:
+            for number in range(self._count):
+                yield StreamEvent(event="output", id=str(number), task="task-0001")
+            if self._more:
+                await asyncio.Event().wait()
+        finally:
+            self.closed = True
+
+
+async def for_ever() -> None:
+    """Be a reader who stays."""
+    await asyncio.Event().wait()
+
+
+def test_a_tenants_places_are_counted_and_given_back() -> None:
+    """One more is refused with 429, another tenant's is not."""
+    streams = Streams(2)
+    with streams.place("mine"):
+        with streams.place("mine"), streams.place("other"):
+            with pytest.raises(ProblemError, match="tenant_streams_max") as refused:
+                streams.place("mine").__enter__()
+            assert refused.value.problem.status == 429
+        with streams.place("mine"):
+            pass
+
+
+def test_a_gateway_that_leaves_opens_none() -> None:
+    """Its reader asks another; 503 says so."""
+    streams = Streams(2)
+    streams.leave()
+    with pytest.raises(ProblemError) as refused:
+        streams.place("mine").__enter__()
+    assert (refused.value.problem.status, refused.value.problem.code) == (503, "draining")
+
+
+async def test_all_events_are_sent_in_order_and_then_it_ends() -> None:
+    """The last one is the task's result."""
+    events, sent = Events(5), []
+
+    async def send(event: StreamEvent | None) -> None:
+        assert event is not None
+        sent.append(event.id)
+
+    await Streams(1).pump(events.read(), send, for_ever())
+    assert sent == ["0", "1", "2", "3", "4"]
+    assert events.closed
+
+
+@pytest.mark.parametrize("how", ["gone", "leaving", "stalled", "broken"])
+async def test_a_stream_ends_with_its_reader_and_with_its_gateway(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And leaves nothing that goes on reading."""
+    monkeypatch.setattr(module, "STALL_S", 0.05)
+    streams, events = Streams(1), Events(2, more=True)
+    has_left = asyncio.Event()
+    sent: list[StreamEvent | None] = []
+
+    async def send(event: StreamEvent | None) -> None:
+        sent.append(event)
+        if how == "broken":
+            raise OSError("the connection broke")
+        if len(sent) == 2:
+            if how == "gone":
+                has_left.set()
+            elif how == "leaving":
+                streams.leave()
+            else:
+                await for_ever()
+
+    before = asyncio.all_tasks()
+    async with asyncio.timeout(5):
+        pumping = streams.pump(events.read(), send, has_left.wait())
+        if how == "broken":
+            with pytest.raises(OSError, match="broke"):
+                await pumping
+        else:
+            await pumping
+    assert events.closed
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_stream_on_which_nothing_happens_gives_signs_of_life(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So that proxies keep it and readers know."""
+    monkeypatch.setattr(module, "ALIVE_S", 0.01)
+    streams, events, signs = Streams(1), Events(1, more=True), []
+
+    async def send(event: StreamEvent | None) -> None:
+        signs.append(event)
+        if len(signs) == 4:
+            streams.leave()
+
+    async with asyncio.timeout(5):
+        await streams.pump(events.read(), send, for_ever())
+    assert [event is None for event in signs] == [False, True, True, True]
