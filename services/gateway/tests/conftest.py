@@ -84,6 +84,15 @@ def find_free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def listens(settings: GatewaySettings) -> bool:
+    """Return whether a gateway takes connections. It is not ready for that: no server of NATS is there."""
+    try:
+        socket.create_connection((settings.host, settings.port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """A gateway as it comes, a process, for all tests that need no other."""
@@ -92,8 +101,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     process = subprocess.Popen([sys.executable, "-m", "gateway"], env=environ)
     try:
         end = time.monotonic() + 30
-        assert settings.ready_file is not None
-        while not Path(settings.ready_file).exists():
+        while not listens(settings):
             assert process.poll() is None, "it ended at its start"
             assert time.monotonic() < end
             time.sleep(0.05)
@@ -115,7 +123,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
         settings = settings_for(tmp_path, **given)
         stop = Stop()
         running.append((stop, asyncio.create_task(app.run(settings, stop))))
-        await until((tmp_path / "ready").exists, within_s=10)
+        await until(lambda: listens(settings), within_s=10)
         return Gateway(settings, stop)
 
     yield begin

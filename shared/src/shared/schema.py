@@ -16,7 +16,19 @@ from typing import Any
 
 import msgspec
 
-from shared import errors, files, ids, letters, limits, messages, record, rest, task, views
+from shared import (
+    errors,
+    files,
+    ids,
+    letters,
+    limits,
+    messages,
+    record,
+    rest,
+    task,
+    terminals,
+    views,
+)
 from shared.failpoints.page import faults_page
 from shared.messages import TaskResult
 from shared.metrics.page import metrics_page
@@ -53,7 +65,7 @@ def _said_of_fields(*modules: ModuleType) -> dict[str, dict[str, str]]:
 
 
 def _described(definitions: dict[str, Schema]) -> dict[str, Schema]:
-    said = _said_of_fields(errors, files, messages, task, record, letters, views, rest)
+    said = _said_of_fields(errors, files, messages, task, record, letters, views, rest, terminals)
     for name, definition in definitions.items():
         for field, schema in definition.get("properties", {}).items():
             if field in said[name]:
