@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from litestar import Response, delete, get, put
-from litestar.params import Parameter
+from litestar.params import PathParameter, RawBody
 
-from agent_sandbox import Client
 from gateway.adapters.http.answers import ProblemError
+from gateway.adapters.http.deps import ItsClient
+from gateway.adapters.http.described import says
 from gateway.core.problems import problem
 from shared import limits
 from shared.errors import NotFound
@@ -23,13 +24,13 @@ READ_S = 4.0
 
 ObjectPath = Annotated[
     str,
-    Parameter(
+    PathParameter(
         pattern="^[A-Za-z0-9][A-Za-z0-9_-]{7,63}$",
         description="Id of an object, made by whoever stores it and never used twice.",
     ),
 ]
 NumberPath = Annotated[
-    int, Parameter(ge=0, lt=limits.OBJECT_CHUNKS_MAX, description="Which chunk, from 0.")
+    int, PathParameter(ge=0, lt=limits.OBJECT_CHUNKS_MAX, description="Which chunk, from 0.")
 ]
 
 
@@ -37,9 +38,10 @@ NumberPath = Annotated[
     "/v1/objects/{object_id:str}/{number:int}",
     status_code=204,
     request_max_body_size=limits.OBJECT_CHUNK_BYTES_MAX,
+    opt=says({204: None}, 413, body="bytes"),
 )
 async def store_chunk(
-    client: Client, object_id: ObjectPath, number: NumberPath, body: bytes
+    client: ItsClient, object_id: ObjectPath, number: NumberPath, body: RawBody
 ) -> None:
     """Store a chunk of an object; to store it again does nothing."""
     if not body:
@@ -47,8 +49,10 @@ async def store_chunk(
     await client.transport.chunks.put(object_id, number, body, within_s=STORE_S)
 
 
-@get("/v1/objects/{object_id:str}/{number:int}", media_type=BYTES)
-async def read_chunk(client: Client, object_id: ObjectPath, number: NumberPath) -> Response[bytes]:
+@get("/v1/objects/{object_id:str}/{number:int}", media_type=BYTES, opt=says({200: BYTES}, 404))
+async def read_chunk(
+    client: ItsClient, object_id: ObjectPath, number: NumberPath
+) -> Response[bytes]:
     """Return a chunk of an object."""
     data = await client.transport.chunks.get(object_id, number, within_s=READ_S)
     if data is None:
@@ -56,8 +60,8 @@ async def read_chunk(client: Client, object_id: ObjectPath, number: NumberPath) 
     return Response(data, media_type=BYTES)
 
 
-@delete("/v1/objects/{object_id:str}", status_code=204)
-async def drop_object(client: Client, object_id: ObjectPath) -> None:
+@delete("/v1/objects/{object_id:str}", status_code=204, opt=says({204: None}))
+async def drop_object(client: ItsClient, object_id: ObjectPath) -> None:
     """Remove an object; what could not be removed now goes by its age, in 48 hours."""
     await client.objects.drop(object_id)
 

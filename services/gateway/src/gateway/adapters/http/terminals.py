@@ -100,7 +100,12 @@ async def type_in(
         size=None if rows is None or cols is None else (rows, cols),
         hang_up=hang_up,
     )
-    answer = await client.transport.tell_terminal(words)
+    try:
+        answer = await client.transport.tell_terminal(words)
+    except Unavailable as exc:
+        if await has_ended(client, session_id, task_id):
+            raise NotFound(f"task {task_id} has ended, and its terminal with it") from exc
+        raise
     if answer.error is not None:
         raise error_of(answer.error)
     return answer
@@ -119,16 +124,21 @@ async def owner_of(client: Client, session: str, task: str) -> str:
     return shown.record.owner
 
 
+async def has_ended(client: Client, session: str, task: str) -> bool:
+    """Return whether a task surely has its result."""
+    try:
+        found = await client.transport.read_result(session, task, timeout_s=READ_RESULT_S)
+    except (Unavailable, OutcomeUnknown):
+        return False
+    return found is not None
+
+
 async def obey(socket: WebSocket[Any, Any, Any], client: Client, session: str, task: str) -> None:
     """Type what comes over a WebSocket; return when the reader is gone, or says what can't be typed."""
     keyboard: Keyboard | None = None
 
     async def is_over() -> bool:
-        try:
-            found = await client.transport.read_result(session, task, timeout_s=READ_RESULT_S)
-        except (Unavailable, OutcomeUnknown):
-            return False
-        return found is not None
+        return await has_ended(client, session, task)
 
     with suppress(ServiceError, TimeoutError, ValueError):
         while (message := await socket.receive())["type"] == "websocket.receive":
