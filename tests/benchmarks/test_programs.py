@@ -29,7 +29,7 @@ FIGURES = {
     "priority": "interactive_p99_over_task_ms batch_share recovery_first",
     "queue-failover": "puback_gap_s_kill puback_gap_s_hang start_gap_s_kill start_gap_s_hang bound_late_s errors",
     "sweep": "sweep_cores sweep_cores_empty first_read_s",
-    "tracing": "tti_ratio whole_share cpu_ms_per_task_on recovery_gap_ms",
+    "tracing": "tti_ratio traces_cut cpu_ms_per_task_on recovery_gap_ms",
     "tti": "start_alone_p50_ms warm_p50_ms warm_p99_ms warm_share",
 }
 ELSEWHERE = {"objects": "tests/e2e/test_objects.py", "soak": "tests/benchmarks/test_soak.py"}
@@ -39,7 +39,7 @@ MUST_HOLD = {
     "faults": ("wrong", "not_fired"),
     "gateway": ("wrong",),
     "queue-failover": ("errors",),
-    "tracing": ("whole_share",),
+    "tracing": ("traces_cut",),
 }
 """What holds however slow the machine is and however short the run."""
 
