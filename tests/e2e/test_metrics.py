@@ -120,9 +120,9 @@ async def test_after_a_run_every_declared_metric_has_its_value(
     began = time.monotonic()
     assert (await client.run(["true"])).ok
     assert (await client.run(["true"], pool="cold")).ok
-    async with await client.create_session() as session:
-        for _ in range(2):
-            assert (await session.exec(["true"])).ok
+    session = await client.create_session()  # open to the end: there is to be one
+    for _ in range(2):
+        assert (await session.exec(["true"])).ok
     await lose_a_worker(client, embedded)
     await let_one_wait(client, embedded)
     await asyncio.to_thread(ask_over_http, embedded)
@@ -144,6 +144,10 @@ async def test_after_a_run_every_declared_metric_has_its_value(
     assert grown(declared.DEMAND, pool="cold") == 1
     assert 0 < grown(declared.IDLE, pool="default") < 5 * (took_s + 2)
     after = await scrape_all(embedded)
+    await session.close()
+    asked = {"method": "POST", "route": "/v1/tasks"}
+    assert total(after["gateway"], declared.HTTP_REQUESTS, **asked) >= 1
+    assert total(after["gateway"], declared.HTTP_REQUESTS, route="refused", code="401") >= 1
     for service, processes in after.items():
         names = {metric.name for metric in DECLARED[service]}
         assert {
