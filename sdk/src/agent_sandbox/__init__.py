@@ -9,7 +9,14 @@ from agent_sandbox.results import NoResultYet, Result, TaskFailed
 from agent_sandbox.running import RunningTask
 from agent_sandbox.session import Session
 from agent_sandbox.shell import Shell
-from agent_sandbox.sync import SyncClient, SyncDeadLetters, SyncObjects, SyncSession, SyncTask
+from agent_sandbox.sync import (
+    SyncClient,
+    SyncDeadLetters,
+    SyncObjects,
+    SyncSession,
+    SyncShell,
+    SyncTask,
+)
 from shared.errors import (
     Forbidden,
     InvalidMessage,
@@ -49,6 +56,7 @@ __all__ = [
     "SyncDeadLetters",
     "SyncObjects",
     "SyncSession",
+    "SyncShell",
     "SyncTask",
     "TaskFailed",
     "Tti",

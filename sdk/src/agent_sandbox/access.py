@@ -6,6 +6,7 @@ Addresses that start with `http` are gateways, others NATS servers; a gateway as
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -138,9 +139,12 @@ def _token(
 
 
 def is_here(address: str) -> bool:
-    """Return whether an address is this machine's own, by its name."""
+    """Return whether an address is this machine's own: `localhost`, or a number that means it."""
     host = urlsplit(address).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _read_token(path: Path) -> str:

@@ -149,3 +149,18 @@ async def _until_output(task: Any) -> AsyncIterator[Any]:
         if isinstance(event, Output):
             break
     await events.aclose()
+
+
+async def test_a_terminal_is_typed_into(caller: Any) -> None:
+    """And read until its program has ended."""
+    async with await caller.create_session() as session, session.shell("cat") as shell:
+        await shell.resize(30, 90)
+        await shell.write("typed\r")
+        await shell.write("\x04")
+        shown = b"".join(
+            [event.data async for event in shell.events() if isinstance(event, Output)]
+        )
+        result = await shell.result(wait_s=10)
+
+    assert shown.count(b"typed") == 2  # its echo, and what cat says
+    assert result.exit_code == 0

@@ -124,7 +124,7 @@ class Calls:
             async with self._client.stream(
                 "GET", self._url(path), headers=dict(headers), timeout=timeout
             ) as answer:
-                if answer.is_error:
+                if not answer.is_success:
                     raise error_of_answer(answer.status_code, answer.headers, await answer.aread())
                 yield answer.aiter_lines()
         except (Unavailable, OutcomeUnknown):
@@ -149,7 +149,7 @@ class Calls:
             raise OutcomeUnknown(f"{call.method} {call.path}: no answer in time") from exc
         except httpx.TransportError as exc:
             raise _of_transport(exc, f"{call.method} {call.path}") from exc
-        if not answer.is_error:
+        if answer.is_success:  # a redirection is followed by nobody: the token would go along
             return answer
         raise error_of_answer(answer.status_code, answer.headers, answer.content)
 

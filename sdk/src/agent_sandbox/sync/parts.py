@@ -43,6 +43,11 @@ class SyncTask:
         return self._running.session_id
 
     @property
+    def pool(self) -> str:
+        """Its pool; empty: a later task of a session that was not heard to start."""
+        return self._running.pool
+
+    @property
     def has_started(self) -> bool:
         """Whether the first instruction of user code was heard to run."""
         return self._running.has_started
@@ -70,13 +75,14 @@ class SyncTask:
         if self._portal.is_alive:  # else nobody listens any more
             self._portal.call(self._running.forget())
 
-    def started(self, *, wait_s: float) -> bool:
+    def started(self, *, wait_s: float, ask: bool = True) -> bool:
         """Wait until user code was heard to run, or the result is there; return whether one of both came in time.
 
         Args:
             wait_s: longest wait, seconds.
+            ask: ask for the result once a second, since what would be heard may be lost on the way.
         """
-        return self._portal.call(self._running.started(wait_s=wait_s))
+        return self._portal.call(self._running.started(wait_s=wait_s, ask=ask))
 
     def result(self, *, wait_s: float | None = None) -> Result:
         """Wait for the task's one result.

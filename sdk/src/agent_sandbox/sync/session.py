@@ -8,11 +8,12 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from agent_sandbox.objects import OnProgress, Writable
-from agent_sandbox.orders import Content, ProgramOptions, TaskOptions
+from agent_sandbox.orders import Content, ProgramOptions, ShellOptions, TaskOptions
 from agent_sandbox.results import Result
 from agent_sandbox.session import Session
 from agent_sandbox.sync.parts import SyncSource, SyncTask, as_source
 from agent_sandbox.sync.portal import Portal
+from agent_sandbox.sync.shell import SyncShell
 from shared.files import FileEntry
 from shared.views import SessionAnswer
 
@@ -110,6 +111,30 @@ class SyncSession:
         """
         work = self._session.start_python(code, **options)
         return SyncTask(self._portal, self._portal.call(work))
+
+    # --- terminals -------------------------------------------------------------------------------------------------
+
+    def shell(
+        self, argv: Sequence[str] | str | None = None, **options: Unpack[ShellOptions]
+    ) -> SyncShell:
+        """Run a program in a terminal (`with session.shell() as shell`): a shell where none is named.
+
+        The session's other tasks wait until it has ended. It ends as `interrupted` when its worker is lost.
+
+        Args:
+            argv: the program and its arguments, or a shell line.
+            options: see `ShellOptions`.
+        """
+        return SyncShell(self._portal, lambda: self._session.shell(argv, **options))
+
+    def attach(self, task_id: str | None = None, *, replay: bool = False) -> SyncShell:
+        """Come back to a terminal in which a program runs; several may sit before one.
+
+        Args:
+            task_id: its task; None: the one that the session runs now.
+            replay: begin with what is stored of its output, not with what comes next.
+        """
+        return SyncShell(self._portal, lambda: self._session.attach(task_id, replay=replay))
 
     # --- files -----------------------------------------------------------------------------------------------------
 

@@ -7,9 +7,16 @@ import functools
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Self
 
-KINDS = ("SyncClient", "SyncDeadLetters", "SyncObjects", "SyncSession", "SyncTask")
+KINDS = ("SyncClient", "SyncDeadLetters", "SyncObjects", "SyncSession", "SyncShell", "SyncTask")
 """What is wrapped, by its name: `shared` does not know the client."""
-ITERATORS = {("SyncTask", "events"), ("SyncObjects", "read")}
+PLAIN = {
+    ("SyncClient", "session"),
+    ("SyncSession", "attach"),
+    ("SyncSession", "shell"),
+    ("SyncShell", "detach"),
+}
+"""Methods that the async twin has as plain ones."""
+ITERATORS = {("SyncTask", "events"), ("SyncShell", "events"), ("SyncObjects", "read")}
 
 
 class Threaded:
@@ -35,8 +42,8 @@ class Threaded:
             return _wrap(found)
         if (type(self.wrapped).__name__, name) in ITERATORS:
             return functools.partial(_iterate, found)
-        if name == "session":
-            return lambda *given: _wrap(found(*given))
+        if (type(self.wrapped).__name__, name) in PLAIN:
+            return lambda *given, **options: _wrap(found(*given, **options))
 
         async def call(*given: Any, **options: Any) -> Any:
             return _wrap(await asyncio.to_thread(functools.partial(found, *given, **options)))
