@@ -101,7 +101,7 @@ async def test_a_reader_who_leaves_before_a_recovery_and_one_who_stays_are_told_
     site: Site, embedded: Folder
 ) -> None:
     """The worker dies in mid-stream: what it wrote, what happened, and all of what the next one writes."""
-    task = await site.start(COUNT)
+    task = await site.start(f"seq 10; sleep 4; seq 11 {LINES}")
     events: list[StreamEvent] = []
 
     def kill_its_worker() -> None:
@@ -155,14 +155,14 @@ async def test_two_hundred_readers_at_once_are_all_told_everything(site: Site) -
         assert events[-1].event == "result"
 
 
-async def heard(folder: Folder) -> int:
-    """Return how many subscriptions all clients of the servers have."""
+async def heard(folder: Folder, subject: str) -> int:
+    """Return how often a subject is subscribed to, on all servers."""
     ports = [port.monitor for port in open_layout(folder.servers).file.ports]
     answers = await asyncio.gather(
-        *(asyncio.to_thread(monitor.ask, port, "/connz?limit=4096") for port in ports)
+        *(asyncio.to_thread(monitor.ask, port, "/connz?limit=4096&subs=1") for port in ports)
     )
     return sum(
-        each.get("subscriptions", 0)
+        (each.get("subscriptions_list") or []).count(subject)
         for answer in answers
         for each in (answer or {}).get("connections") or []
     )
@@ -170,20 +170,22 @@ async def heard(folder: Folder) -> int:
 
 async def test_readers_that_disappear_leave_nothing_behind(site: Site, embedded: Folder) -> None:
     """Neither subscriptions nor places: their tenant can open as many again."""
-    task = await site.start("echo go; sleep 6")
-    await anext(site.events(task))
-    before = await until(lambda: heard(embedded))
+    task = await site.start("echo go; sleep 30")
+    subject = subjects.output("default", task, task)
     async with AsyncExitStack() as stack:
         for _ in range(20):
             events = site.events(task)
             await anext(events)
             stack.push_async_callback(events.aclose)
-        assert await heard(embedded) >= before + 40
+        assert await heard(embedded, subject) >= 20
 
     async def all_gone() -> bool:
-        return await heard(embedded) <= before
+        # Whoever took the call listens for the start, until it has come.
+        return await heard(embedded, subject) == 0
 
-    await until(all_gone, within_s=10)
+    await until(all_gone, within_s=20)
+    async with site.http() as http:
+        await http.post(f"/v1/tasks/{task}/cancel")
 
 
 async def test_what_is_stored_nowhere_any_more_is_missing_and_nothing_else(
