@@ -279,3 +279,19 @@ async def test_no_server_behind_it_is_said_as_not_now(gateway: Any) -> None:
     request = b"GET /v1/pools HTTP/1.1\r\nHost: localhost\r\n" + TOKEN + CLOSE
     answer = await gateway.say(request)
     assert problem(answer)["status"] in (404, 503), "no credential, or no server"
+
+
+async def test_who_waits_when_a_gateway_leaves_is_told_to_ask_another(start: Start) -> None:
+    """Not 500, and not that it surely did not happen."""
+    gateway = await start(body_s=30, drain_s=0.2)
+    reader, writer = await gateway.connect()
+    writer.write(POST + b"Content-Length: 10\r\n\r\n{")
+    request = b"GET /v1/nothing HTTP/1.1\r\nHost: localhost\r\n" + TOKEN + CLOSE
+    assert status(await gateway.say(request)) == 404, "it serves, so the other one is under way"
+    gateway.stop.set("the test wants it")
+    async with asyncio.timeout(15):
+        answer = await reader.read()
+    writer.close()
+    said = problem(answer)
+    assert (said["status"], said["code"], said["definite"]) == (503, "draining", False)
+    assert headers_of(answer)["retry-after"] == "1"

@@ -25,6 +25,8 @@ class Exchange:
         self._send: Any = send
         self._pace = pace
         self._body_is_in = not has_body
+        self.has_begun = False
+        """Whether some of the answer was sent."""
 
     async def receive(self) -> Any:
         """Return the next piece of the body, or that the caller is gone.
@@ -48,6 +50,7 @@ class Exchange:
 
     async def send(self, message: Any) -> None:
         """Send a piece of the answer; one that does not wait for the whole body ends the connection, with patience."""
+        self.has_begun = True
         if self._body_is_in:
             await self._send(message)
         elif message["type"] == "http.response.start":

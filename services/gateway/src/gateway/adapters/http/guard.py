@@ -23,7 +23,7 @@ from shared.rest import Problem
 
 OPEN_PATHS = frozenset({"/v1/openapi.json"})
 """What may be read without a token."""
-NEVER_NULL = frozenset({"accepted_ms", "before", "state"})
+NEVER_NULL = frozenset({"accepted_ms", "before", "cols", "rows", "state"})
 """Parameters that may be absent, and for which the framework takes the word `null` as just that."""
 LENT = "lent_client"
 """Key in a request's state: the `TenantClient` of its tenant."""
@@ -48,21 +48,34 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it."""
         asked: Any = scope
-        if asked["type"] == "http":
-            body_s = self._settings.body_s
-            pace = Pace(pause_s_max=body_s, grace_s=body_s)
-            if asked["method"] == "OPTIONS":
-                # No page elsewhere is to ask: 405 as for any other method that no route has. The framework's own answer
-                # names the methods of one of a path's routes alone.
-                asked["method"] = "TRACE"
-            exchange = Exchange(receive, send, pace, has_body=_has_body(asked))
-            receive, send = exchange.receive, exchange.send
+        if asked["type"] != "http":
+            await self._serve(asked, receive, send)
+            return
+        if asked["method"] == "OPTIONS":
+            # No page elsewhere is to ask: 405 as for any other method that no route has. The framework's own answer
+            # names the methods of one of a path's routes alone.
+            asked["method"] = "TRACE"
+        body_s = self._settings.body_s
+        pace = Pace(pause_s_max=body_s, grace_s=body_s)
+        exchange = Exchange(receive, send, pace, has_body=_has_body(asked))
+        try:
+            await self._serve(asked, exchange.receive, exchange.send)
+        except (
+            asyncio.CancelledError
+        ):  # this gateway leaves, and its time for what is under way is over
+            if not exchange.has_begun:
+                said = "this gateway leaves before there was an answer: ask another, under the same key"
+                gone = problem(503, "draining", said, definite=asked["method"] == "GET")
+                await refuse(asked, exchange.send, gone)
+            raise
+
+    async def _serve(self, asked: Any, receive: Receive, send: Send) -> None:
         try:
             headers = _headers(asked)
             self._check_origin(headers)
             _check_query(asked["query_string"])
             if asked["path"] in OPEN_PATHS:
-                await self._app(scope, receive, send)
+                await self._app(asked, receive, send)
                 return
             tenant = self._tenant(headers)
             self._check_rate(tenant)
@@ -73,7 +86,7 @@ class Guard:
         try:
             async with self._clients.of(tenant) as lent:
                 asked.setdefault("state", {})[LENT] = lent
-                await self._app(scope, receive, send)
+                await self._app(asked, receive, send)
         except ServiceError as exc:  # of the lending: what a route raises is answered by the app
             await refuse(asked, send, of_error(exc))
         finally:
