@@ -68,7 +68,7 @@ def _described(definitions: dict[str, Schema]) -> dict[str, Schema]:
     said = _said_of_fields(errors, files, messages, task, record, letters, views, rest, terminals)
     for name, definition in definitions.items():
         for field, schema in definition.get("properties", {}).items():
-            if field in said[name]:
+            if field in said.get(name, {}):
                 schema["description"] = said[name][field]
     return definitions
 
