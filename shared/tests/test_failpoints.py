@@ -23,7 +23,9 @@ SOURCES = {
     "worker": ROOT / "services/worker-agent/src/worker_agent",
     "pool_manager": ROOT / "services/pool-manager/src/pool_manager",
 }
-SYNCHRONOUS = {"age_s", "lost", "prepare", "close", "hold", "token", "message_id", "pod_spec"}
+SYNCHRONOUS = {
+    "age_s", "lost", "prepare", "close", "hold", "token", "message_id", "pod_spec", "said",
+}  # fmt: skip
 """Members of ports without an outcome: they are local, or the process' own end."""
 
 

@@ -104,6 +104,16 @@ async def test_a_service_is_ready_from_its_start_to_its_leave_as_far_as_all_is_w
     ]
 
 
+def test_a_readiness_file_that_can_not_be_written_ends_nothing(tmp_path: Path) -> None:
+    """The disk is full, say: the service goes on looking at itself, and says by HTTP what it found."""
+    (tmp_path / "file").write_text("in the way")
+    made = Health(str(tmp_path / "file" / "ready"))
+    made.begin()
+
+    assert made.tick() >= 0
+    assert made.ready() == ""
+
+
 async def test_an_event_loop_that_stands_still_is_told_while_it_does(
     process: Probed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,13 +74,26 @@ def test_a_span_arrives_as_it_was_noted(
     }
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"id": "no id"},
+        {"id": SPAN + "0"},
+        {"trace": "f" * 33},
+        {"parent": "-" + "f" * 16},
+        {"links": (Link(TRACE, "f" * 17, "token"),)},
+        {"start_ns": -1},
+        {"end_ns": 1 << 64},
+    ],
+    ids=str,
+)
 def test_rubbish_of_a_worker_is_left_out(
-    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    bad: dict[str, object], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An id that is none, and more spans than a message may hold."""
+    """What no exporter can write takes nothing else with it; more spans than a message may hold are cut off."""
     sink = open_sink(monkeypatch, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url)
-    bad = span(id="no id")
-    sink.take(SpanBatch(service="s", instance="i", spans=(bad, *[span()] * (SPANS_MAX + 10))))
+    rubbish = span(**bad)
+    sink.take(SpanBatch(service="s", instance="i", spans=(rubbish, *[span()] * (SPANS_MAX + 10))))
     sink.close()
 
     assert len(receiver.spans()) == SPANS_MAX - 1

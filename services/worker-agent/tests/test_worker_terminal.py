@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 import pytest
+from holding import ORIGIN
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shared import headers, limits
+from shared.bus import Bus
 from shared.errors import InvalidMessage
+from shared.transitions import create
+from worker_agent.adapters.voice import CoreVoice
 from worker_agent.core.terminal import InputBook, Keys, Pace, read_keys
 
 ROOM = 1 << 20
+
+
+class SilentBus:
+    """Takes all that is published."""
+
+    async def publish(self, *_args: Any, **_named: Any) -> None:
+        """Nobody hears it."""
 
 
 def keys(writer: str, offset: int, data: bytes) -> Keys:
@@ -117,3 +129,19 @@ def test_a_message_is_read() -> None:
     }
 
     assert read_keys(fields, b"x") == Keys("w", 3, b"x", (50, 132), True)
+
+
+async def test_a_terminal_that_has_shown_nothing_says_so_whatever_ran_before() -> None:
+    """Who sits down before its first message begins with that, not behind as many as the task before it sent."""
+    bus = cast("Bus", SilentBus())
+    voice = CoreVoice(bus, "w-1")
+    record = create(ORIGIN, owner="w-1", node="n-1", now_ms=1)
+    await voice.event(record, "task-one", "started")
+    await voice.event(record, "task-one", "progress")
+
+    assert voice.said(record, "task-one") == 2
+    assert voice.said(record, "task-two") == 0
+    again = msgspec.structs.replace(record, epoch=record.epoch + 1)
+    assert voice.said(again, "task-one") == 0
+    await voice.event(record, "task-two", "started")
+    assert voice.said(record, "task-two") == 1

@@ -172,9 +172,9 @@ class Voice(Protocol):
         """Publish a piece of output."""
         ...
 
-    @property
-    def said(self) -> int:
-        """Messages that the attempt in hand has sent."""
+    def said(self, record: Record, task: str) -> int:
+        """Return how many messages this attempt of a task has sent; 0 before its first."""
+        ...
 
     async def event(self, record: Record, task: str, name: str, **details: Any) -> None:
         """Publish an event: `started`, `progress`, `recovered`, `workspace_lost`, `truncated`."""

@@ -76,11 +76,14 @@ class Health:
     def _tell(self, *, ready: bool) -> None:
         if self._file is None:
             return
-        if ready:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            self._file.write_text("ready\n")
-        else:
-            self._file.unlink(missing_ok=True)
+        try:
+            if ready:
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                self._file.write_text("ready\n")
+            else:
+                self._file.unlink(missing_ok=True)
+        except OSError as exc:  # a full disk, say: no reason to look at nothing any more, and to be ended for that
+            log.warning("health.file_not_written", path=str(self._file), error=str(exc))
 
     # ------------------------------------------------------------------------------------------------ from any thread
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 import threading
 from collections.abc import Mapping
 from importlib.metadata import entry_points
@@ -25,6 +26,8 @@ NAMESPACE = "agent-sandbox"
 CLOSE_S = 2.0
 """For the export of what is left when a process ends."""
 RESOURCES_MAX = 1024
+TIME_END_NS = 1 << 63
+_TRACE_ID, _SPAN_ID = re.compile(r"[0-9a-f]{32}"), re.compile(r"[0-9a-f]{16}")
 _KINDS = {
     "internal": SpanKind.INTERNAL,
     "producer": SpanKind.PRODUCER,
@@ -48,7 +51,7 @@ class SpanSink:
         for span in batch.spans[:SPANS_MAX]:
             try:
                 readable = to_readable(span, resource)
-            except ValueError:  # ids that are none: not from a worker of this version
+            except ValueError:  # not from a worker of this version
                 log.debug("span.unreadable", name=span.name[:80])
                 continue
             for processor in self._processors:
@@ -114,8 +117,10 @@ def to_readable(span: Span, resource: Resource) -> ReadableSpan:
     """Return a span as the SDK's exporters take it.
 
     Raises:
-        ValueError: an id is no hexadecimal number.
+        ValueError: an id or a time is none that an exporter can write; it would lose all that it has in hand.
     """
+    if not (0 <= span.start_ns < TIME_END_NS and 0 <= span.end_ns < TIME_END_NS):
+        raise ValueError(f"{span.start_ns} to {span.end_ns}")
     own = _context(span.trace, span.id, span.state)
     attributes = dict(span.attributes)
     if span.error:
@@ -139,6 +144,8 @@ def to_readable(span: Span, resource: Resource) -> ReadableSpan:
 
 
 def _context(trace: str, span: str, state: str = "") -> SpanContext:
+    if not (_TRACE_ID.fullmatch(trace) and _SPAN_ID.fullmatch(span)):
+        raise ValueError(f"{trace[:40]} {span[:40]}")
     return SpanContext(
         int(trace, 16),
         int(span, 16),

@@ -26,7 +26,6 @@ MESSAGE_ID = "messaging.message.id"
 CONVERSATION_ID = "messaging.message.conversation_id"
 BODY_SIZE = "messaging.message.body.size"
 CLIENT_ID = "messaging.client.id"
-SERVER_ADDRESS = "server.address"
 ERROR_TYPE = "error.type"
 OURS = "agent_sandbox."
 """Attributes of ours begin so."""
@@ -38,7 +37,7 @@ class Link(msgspec.Struct, frozen=True):
     trace: str
     span: str
     why: str
-    """`creation`, `previous_attempt`, `recovery`."""
+    """`creation`, `previous_attempt`, `lost_attempt`, `token`."""
 
     @staticmethod
     def to(context: Context, why: str) -> Link:

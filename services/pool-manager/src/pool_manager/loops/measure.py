@@ -13,12 +13,13 @@ import msgspec
 from pool_manager.core.world import World
 from pool_manager.loops.refill import Refiller
 from pool_manager.ports import Heard
-from shared.messages import Interruption, Timing
+from shared.messages import Interruption, Status, Timing
 from shared.metrics import OTHER, Book, Metric, declared
 from shared.record import ENDED, Death, Record, State
 from shared.subjects import CLASSES
 
 EVERY_S = 1.0
+STATUSES = get_args(Status)
 OPEN_STATES = tuple(state for state in get_args(State) if state not in ENDED)
 
 
@@ -57,7 +58,7 @@ class Measurer:
         """A result was stored; of all pool-managers one is told."""
         done = _results.decode(message.data)
         pool = done.pool if done.pool in self._world.pools else OTHER
-        self._book.add(declared.RESULTS, pool, done.status)
+        self._book.add(declared.RESULTS, pool, done.status if done.status in STATUSES else OTHER)
         timing = done.timing
         if not timing.started_ms:
             return

@@ -16,6 +16,8 @@ from worker_agent.core.output import Piece
 OUTAGE_S = 2.0
 """So long, of each outage, output waits for a connection; user code that writes much waits with it."""
 OUTAGE_STEP_S = 0.02
+Attempt = tuple[str, str, int, int]
+"""Session, task, epoch and number of an attempt."""
 
 
 class CoreVoice:
@@ -28,14 +30,13 @@ class CoreVoice:
         """Speak as `worker`."""
         self._bus = bus
         self._worker = worker
-        self._attempt: tuple[str, int, int] | None = None
+        self._attempt: Attempt | None = None
         self._number = 0
         self._waits_until: float | None = None
 
-    @property
-    def said(self) -> int:
-        """Messages that the attempt in hand has sent."""
-        return self._number
+    def said(self, record: Record, task: str) -> int:
+        """Return how many messages this attempt has sent."""
+        return self._number if self._attempt == _attempt_of(record, task) else 0
 
     async def output(self, record: Record, task: str, piece: Piece) -> None:
         """Publish a piece of output."""
@@ -59,7 +60,7 @@ class CoreVoice:
     async def _say(self, record: Record, task: str, data: bytes, about: dict[str, str]) -> None:
         subject = subjects.output(record.tenant, record.session, task)
         about |= {
-            headers.NUMBER: str(self._next_number((subject, record.epoch, record.attempt))),
+            headers.NUMBER: str(self._next_number(_attempt_of(record, task))),
             headers.EPOCH: str(record.epoch),
             headers.ATTEMPT: str(record.attempt),
             headers.AT_MS: str(int(time.time() * 1000)),
@@ -83,8 +84,12 @@ class CoreVoice:
             return True  # it will never be taken
         return True
 
-    def _next_number(self, attempt: tuple[str, int, int]) -> int:
+    def _next_number(self, attempt: Attempt) -> int:
         """Count an attempt's messages, sent or not."""
         number = self._number if attempt == self._attempt else 0
         self._attempt, self._number = attempt, number + 1
         return number
+
+
+def _attempt_of(record: Record, task: str) -> Attempt:
+    return record.session, task, record.epoch, record.attempt

@@ -24,7 +24,7 @@ async def run_in_terminal(
 ) -> RunEnd:
     """Run the order, whose task has a terminal, and serve the terminal meanwhile; return how it ended."""
     book, pace, show = InputBook(), Pace(time.monotonic()), order.on_output
-    shown = 0
+    task, shown = order.env["AGENT_SANDBOX_TASK"], 0
 
     def take(keys: Keys) -> TerminalAnswer:
         typed = book.take(keys, sandbox.room_bytes)
@@ -38,7 +38,7 @@ async def run_in_terminal(
             room=sandbox.room_bytes,
             epoch=record.epoch,
             attempt=record.attempt,
-            said=voice.said,
+            said=voice.said(record, task),
             shown=shown,
             forgotten=typed.forgotten,
         )
@@ -52,5 +52,5 @@ async def run_in_terminal(
         await show(stream, data)
 
     order.on_output = show_at_its_pace
-    async with terminals.heard(record, order.env["AGENT_SANDBOX_TASK"], take):
+    async with terminals.heard(record, task, take):
         return await sandbox.run(order)
