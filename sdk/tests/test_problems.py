@@ -39,6 +39,7 @@ def said(status: int, code: str, *, definite: bool = True) -> bytes:
         (429, "limit_exceeded", LimitExceeded),
         (429, "too_many_requests", TooManyRequests),
         (503, "unavailable", Unavailable),
+        (408, "request_timeout", Unavailable),
     ],
 )
 def test_a_problem_is_the_exception_of_its_code(
@@ -65,10 +66,12 @@ def test_what_may_have_happened_is_said_so_whatever_the_code(code: str) -> None:
         (401, Forbidden),
         (404, NotFound),
         (407, Forbidden),
+        (408, Unavailable),
         (413, LimitExceeded),
+        (429, TooManyRequests),
         (500, OutcomeUnknown),
         (502, OutcomeUnknown),
-        (503, Unavailable),
+        (503, OutcomeUnknown),
         (504, OutcomeUnknown),
     ],
 )

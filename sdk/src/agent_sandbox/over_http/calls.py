@@ -32,7 +32,9 @@ CONNECT_S = 3.0
 AGAIN_S = 0.2
 """Pause when all gateways were asked in vain."""
 CONNECTIONS_MAX = 256
-"""Connections of one client; each stream takes one."""
+"""Connections of one client."""
+STREAMS_MAX = 192
+"""Of those, for streams: further ones wait for a place, while the results of their tasks are asked for."""
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +61,7 @@ class Calls:
         self._urls = tuple(address.rstrip("/") for address in access.servers)
         self._at = 0
         self._is_closed = False
+        self._places = asyncio.Semaphore(STREAMS_MAX)
         # Each context costs some 20 ms of reading certificates: none where no gateway wants one.
         verify = any(url.startswith("https") for url in self._urls)
         self._client = httpx.AsyncClient(
@@ -111,8 +114,10 @@ class Calls:
     @asynccontextmanager
     async def stream(
         self, path: str, headers: Mapping[str, str], silent_s: float
-    ) -> AsyncIterator[AsyncIterator[str]]:
-        """Open a stream of lines at the gateway of this turn; it ends with an error where the gateway is silent too long.
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open a stream at the gateway of this turn; it ends with an error where the gateway is silent too long.
+
+        With STREAMS_MAX open, it waits until one of them ends; the caller bounds that.
 
         Raises:
             ServiceError: what the gateway says.
@@ -121,12 +126,15 @@ class Calls:
         """
         timeout = httpx.Timeout(silent_s, connect=CONNECT_S)
         try:
-            async with self._client.stream(
-                "GET", self._url(path), headers=dict(headers), timeout=timeout
-            ) as answer:
+            async with (
+                self._places,
+                self._client.stream(
+                    "GET", self._url(path), headers=dict(headers), timeout=timeout
+                ) as answer,
+            ):
                 if not answer.is_success:
                     raise error_of_answer(answer.status_code, answer.headers, await answer.aread())
-                yield answer.aiter_lines()
+                yield answer.aiter_bytes()
         except (Unavailable, OutcomeUnknown):
             self._at += 1
             raise

@@ -37,7 +37,7 @@ def error_of_answer(status: int, headers: Mapping[str, str], body: bytes) -> Ser
     """Return the exception for an answer with an error's status.
 
     Where the body is not ours, as from a proxy, the status decides: of what a server or proxy failed at, nobody knows
-    whether it happened.
+    whether it happened. That holds for 503, too: many a proxy says it of a connection that broke behind it.
     """
     if headers.get("content-type", "").partition(";")[0].strip() == PROBLEM:
         try:
@@ -47,26 +47,34 @@ def error_of_answer(status: int, headers: Mapping[str, str], body: bytes) -> Ser
         else:
             if problem.status == 401:
                 return Forbidden(problem.detail)
+            if problem.status == 408:  # it did not arrive: it may be sent again
+                return Unavailable(problem.detail)
             error = error_of(
                 ErrorInfo(code=problem.code, message=problem.detail, definite=problem.definite)
             )
-            if isinstance(error, TooManyRequests):
-                error.after_s = retry_after_s(headers) or error.after_s
-            return error
+            return _timed(error, headers)
     said = f"HTTP {status}: {body.decode(errors='replace').strip()[:TEXT_CHARS_MAX]}"
     match status:
         case 401 | 403 | 407:
             return Forbidden(said)
         case 404:
             return NotFound(said)
-        case 413 | 429 | 431:
+        case 413 | 431:
             return LimitExceeded(said)
-        case 503:
+        case 429:
+            return _timed(TooManyRequests(said), headers)
+        case 408:
             return Unavailable(said)
         case _ if status >= 500:
             return OutcomeUnknown(said)
         case _:
             return Rejected(said)
+
+
+def _timed(error: ServiceError, headers: Mapping[str, str]) -> ServiceError:
+    if isinstance(error, TooManyRequests):
+        error.after_s = retry_after_s(headers) or error.after_s
+    return error
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

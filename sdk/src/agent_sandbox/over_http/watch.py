@@ -14,7 +14,8 @@ from agent_sandbox.events import Event, Here, Missing, Output, Progress, Recover
 from agent_sandbox.orders import Order
 from agent_sandbox.over_http.calls import Call, Calls
 from agent_sandbox.over_http.paths import task_path
-from agent_sandbox.over_http.sse import EventReader
+from agent_sandbox.over_http.problems import TooManyRequests
+from agent_sandbox.over_http.sse import EventReader, ServerEvent
 from agent_sandbox.positions import START
 from agent_sandbox.transport import Ear, View
 from shared import logs
@@ -117,10 +118,16 @@ class HttpWatch:
     async def _read_all(self) -> None:
         """Read until the result, from gateway to gateway. Whoever waits for the result bounds it."""
         while True:
+            pause_s = 0.0
             try:
                 if await self._read_one():
                     return
                 log.debug("stream.ended", path=self._path)
+            except (
+                TooManyRequests
+            ) as exc:  # the task goes on all the same, and its result is asked for
+                log.debug("stream.not_now", path=self._path, error=str(exc))
+                pause_s = exc.after_s
             except NotFound as exc:  # accepted a moment ago, and not seen everywhere
                 log.debug("stream.not_found", path=self._path, error=str(exc))
             except (Unavailable, OutcomeUnknown) as exc:
@@ -131,7 +138,7 @@ class HttpWatch:
             finally:
                 self._is_open = False
             self._tries += 1
-            await asyncio.sleep(AGAIN_S[min(self._tries, len(AGAIN_S)) - 1])
+            await asyncio.sleep(max(pause_s, AGAIN_S[min(self._tries, len(AGAIN_S)) - 1]))
 
     async def _read_one(self) -> bool:
         """Read one stream to its end; return whether the result came."""
@@ -141,20 +148,24 @@ class HttpWatch:
         reader = EventReader()
         async with self._calls.stream(
             f"{self._path}/output{self._when}", headers, SILENT_S
-        ) as lines:
+        ) as pieces:
             self._is_open = True
-            async for line in lines:
-                found = reader.take(line)
-                if found is None:
-                    continue
-                self._tries = 0
-                with suppress(msgspec.DecodeError, msgspec.ValidationError):  # of a newer gateway
-                    event = _decoder.decode(found.data)
-                    self._place = found.id or event.id
-                    if event.result is not None:
-                        self._ear.settle(event.result)
+            async for piece in pieces:
+                for found in reader.take(piece):
+                    self._tries = 0
+                    if await self._take(found):
                         return True
-                    await self._hear(event_of(event))
+        return False
+
+    async def _take(self, found: ServerEvent) -> bool:
+        """Take an event; return whether it is the last."""
+        with suppress(msgspec.DecodeError, msgspec.ValidationError):  # of a newer gateway
+            event = _decoder.decode(found.data)
+            self._place = found.id or event.id
+            if event.result is not None:
+                self._ear.settle(event.result)
+                return True
+            await self._hear(event_of(event))
         return False
 
     async def _hear(self, event: Event) -> None:
