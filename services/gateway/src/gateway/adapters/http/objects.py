@@ -38,7 +38,7 @@ NumberPath = Annotated[
     "/v1/objects/{object_id:str}/{number:int}",
     status_code=204,
     request_max_body_size=limits.OBJECT_CHUNK_BYTES_MAX,
-    opt=says({204: None}, 413, body="bytes"),
+    opt=says({204: None}, 404, 413, body="bytes"),
 )
 async def store_chunk(
     client: ItsClient, object_id: ObjectPath, number: NumberPath, body: RawBody

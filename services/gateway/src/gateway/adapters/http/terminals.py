@@ -17,6 +17,7 @@ from agent_sandbox.results import error_of
 from gateway.adapters.http.asked import SessionPath, TaskPath
 from gateway.adapters.http.deps import ItsClient
 from gateway.adapters.http.described import says
+from gateway.adapters.http.known import open_session
 from shared import limits
 from shared.errors import InvalidMessage, NotFound, OutcomeUnknown, ServiceError, Unavailable
 from shared.terminals import TerminalAnswer
@@ -49,7 +50,7 @@ def _number(name: str, description: str, most: int) -> Any:
 @post(
     "/v1/sessions/{session_id:str}/tasks/{task_id:str}/terminal",
     status_code=200,
-    opt=says({200: TerminalAnswer}, 404, 413, body="bytes"),
+    opt=says({200: TerminalAnswer}, 404, 409, 413, body="bytes"),
 )
 async def type_in(
     client: ItsClient,
@@ -105,6 +106,7 @@ async def type_in(
     except Unavailable as exc:
         if await has_ended(client, session_id, task_id):
             raise NotFound(f"task {task_id} has ended, and its terminal with it") from exc
+        await open_session(client, session_id)  # else nobody will ever hear it there
         raise
     if answer.error is not None:
         raise error_of(answer.error)
