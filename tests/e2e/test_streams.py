@@ -10,7 +10,10 @@ import pytest
 from tests.e2e.streamed import Site, collect, shown
 from websockets.exceptions import InvalidStatus
 
+from agent_sandbox import Client, ClientOptions
 from agent_sandbox.embedded.folder import Folder
+from gateway.adapters.http.streams import Asked, open_events
+from gateway.adapters.measuring import Meter
 from shared.rest import StreamEvent
 
 LINES = 20
@@ -107,3 +110,32 @@ async def test_a_page_names_its_token_as_a_subprotocol(site: Site) -> None:
         assert socket.subprotocol == "agent-sandbox"
         said = [msgspec.json.decode(one, type=StreamEvent) async for one in socket]
     assert shown(said) == b"hi\n"
+
+
+async def test_a_stream_that_was_opened_and_never_read_leaves_nothing_behind(
+    options: ClientOptions,
+) -> None:
+    """Its reader was gone before the first event: no subscription goes on."""
+    async with Client(options) as client, await client.start("sleep 1") as running:
+        asked = Asked(
+            session=running.session_id, task=running.task_id, after=None, accepted_ms=2**53 - 1
+        )
+        before = set(client.bus._subscriptions)
+        async with open_events(client, Meter("gateway-test"), asked):
+            assert client.bus._subscriptions > before
+        assert client.bus._subscriptions == before
+
+
+async def test_a_socket_says_whether_the_last_event_was_sent(site: Site) -> None:
+    """1000 means the end; one that says what can't be typed is cut, and may come back."""
+    body = {"kind": "command", "shell": "sleep 30", "tty": {}}
+    async with site.http() as http:
+        made = await http.post("/v1/tasks", json=body)
+        assert made.status_code == 201, made.text
+        task = made.json()["task"]
+        async with site.socket(task) as socket:
+            await socket.send('{"rows": "many"}')
+            async with asyncio.timeout(15):
+                await socket.wait_closed()
+        await http.post(f"/v1/tasks/{task}/cancel")
+    assert socket.close_code == 1008

@@ -66,7 +66,7 @@ async def test_all_events_are_sent_in_order_and_then_it_ends() -> None:
         assert event is not None
         sent.append(event.id)
 
-    await Streams(1).pump(events.read(), send, for_ever())
+    assert await Streams(1).pump(events.read(), send, for_ever())
     assert sent == ["0", "1", "2", "3", "4"]
     assert events.closed
 
@@ -100,7 +100,7 @@ async def test_a_stream_ends_with_its_reader_and_with_its_gateway(
             with pytest.raises(OSError, match="broke"):
                 await pumping
         else:
-            await pumping
+            assert not await pumping, "the last one was not sent"
     assert events.closed
     assert asyncio.all_tasks() == before
 

@@ -12,8 +12,8 @@ from shared import logs, service
 from shared.settings import SettingsError, load
 from shared.traces.settings import open_sdk
 
-CLOSE_S = 3.0
-"""After the requests under way: connections to the servers."""
+CLOSE_S = 5.0
+"""After the requests under way: what is measured, and the connections to the servers."""
 
 
 def main() -> int:

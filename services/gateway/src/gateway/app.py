@@ -85,7 +85,8 @@ async def _serve(
         serving.cancel()
         await meter.close()
         await clients.close()
-    serving.result()
+    if serving.done() and not serving.cancelled():
+        serving.result()
 
 
 async def _listens(server: object, serving: asyncio.Task[None]) -> None:

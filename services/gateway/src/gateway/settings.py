@@ -29,7 +29,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Names under which it may be asked (`Host`), without ports. Other names are refused: a page of theirs could
     otherwise reach it through a name that it makes point here."""
     origins: tuple[str, ...] = ()
-    """Web pages that may ask (`Origin`), such as `https://console.example`; beside those that it serves itself."""
+    """Web pages that may ask (`Origin`), such as `https://console.example`, beside those under its own name: for WebSockets,
+    and where a proxy gives it another name than pages see. Answers of other sites stay closed to them: there is no CORS."""
     requests_per_s: Annotated[float, Meta(gt=0)] = 500.0
     """Requests of one tenant each second, in the long run; see `requests_burst`."""
     requests_burst: Count = 1000

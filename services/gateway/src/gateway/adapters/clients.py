@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from agent_sandbox import Client, ClientOptions
+from agent_sandbox.results import error_of
 from gateway.adapters.tenants import TenantAccess, Tenants
 from shared import logs
-from shared.errors import Forbidden, ServiceError
+from shared.errors import ErrorInfo, Forbidden, ServiceError
 
 log = logs.get(__name__)
 
@@ -34,18 +36,28 @@ class TenantClient:
         )
         self._opening = asyncio.Lock()
         self._is_open = False
+        self._failed: tuple[float, ErrorInfo] | None = None
         self.users = 0
 
     async def open(self) -> Client:
         """Return the connected client.
 
         Raises:
-            ServiceError: as `Client.__aenter__`; the next request tries again.
+            ServiceError: as `Client.__aenter__`, to all who waited for the same try; the next request tries again.
         """
+        asked_at = time.monotonic()
         async with self._opening:
-            if not self._is_open:
+            if self._is_open:
+                return self._client
+            if self._failed is not None and self._failed[0] >= asked_at:
+                # Not one try after another, for all who wait.
+                raise error_of(self._failed[1])
+            try:
                 await self._client.__aenter__()
-                self._is_open = True
+            except ServiceError as exc:
+                self._failed = (time.monotonic(), exc.info())
+                raise
+            self._is_open, self._failed = True, None
         return self._client
 
     async def close(self) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import msgspec
 
-from gateway.core.problems import RETRY_AFTER_S
+from gateway.core.problems import RETRY_AFTER_S, of_error
+from shared.errors import ServiceError
 from shared.rest import Problem
 
 PROBLEM_TYPE = "application/problem+json"
@@ -21,6 +25,19 @@ class ProblemError(Exception):
         super().__init__(problem.detail)
         self.problem = problem
         self.headers = headers or {}
+
+
+@contextmanager
+def naming(task: str) -> Iterator[None]:
+    """Let an error inside name the task that was to be published: it may have been, and is found under that id.
+
+    Raises:
+        ProblemError: in place of any error of ours.
+    """
+    try:
+        yield
+    except ServiceError as exc:
+        raise ProblemError(of_error(exc, task=task)) from exc
 
 
 def encode(body: object) -> bytes:

@@ -6,12 +6,10 @@ import msgspec
 from litestar import Response
 
 from agent_sandbox import Client
-from gateway.adapters.http.answers import ProblemError
+from gateway.adapters.http.answers import naming
 from gateway.adapters.http.keys import task_id_of
 from gateway.adapters.http.views import accepted, begun, ended
 from gateway.adapters.measuring import Meter
-from gateway.core.problems import of_error
-from shared.errors import ServiceError
 from shared.rest import TaskView
 from shared.task import Task
 
@@ -38,10 +36,8 @@ async def create(client: Client, meter: Meter, task: Task, wish: Wish) -> Respon
     """
     task_id = task_id_of(wish.key, client.options.tenant) or client.transport.draw_id()
     options = {"pool": wish.pool, "klass": wish.klass, "task_id": task_id}
-    try:
+    with naming(task_id):
         running = await client.publish(task, options)
-    except ServiceError as exc:
-        raise ProblemError(of_error(exc, task=task_id)) from exc
     try:
         if not await meter.started(running, wish.wait_s):
             return accepted(running, wish.pool)

@@ -7,7 +7,8 @@ from typing import Annotated
 from litestar.params import QueryParameter
 
 from agent_sandbox import Client
-from gateway.adapters.http.answers import ProblemError
+from agent_sandbox.orders import make_task_id
+from gateway.adapters.http.answers import ProblemError, naming
 from gateway.adapters.http.asked import WAIT_S_MAX
 from gateway.adapters.http.known import open_session
 from gateway.core.problems import of_error, of_file_result, problem
@@ -35,7 +36,10 @@ async def do_file_task(client: Client, session: str, task: Task, wait_s: float) 
         ServiceError: others as `Client.publish_next`.
     """
     await open_session(client, session)
-    async with await client.publish_next(session, task, {}) as running:
+    task_id = make_task_id()
+    with naming(task_id):
+        published = await client.publish_next(session, task, {"task_id": task_id})
+    async with published as running:
         try:
             result = (await running.result(wait_s=wait_s)).raw
         except OutcomeUnknown:

@@ -8,6 +8,7 @@ from litestar import Response, delete, get, post
 from litestar.params import PathParameter, QueryParameter
 
 from agent_sandbox.letters import ReplayOptions
+from gateway.adapters.http.answers import naming
 from gateway.adapters.http.asked import KeyHeader, LimitQuery, OwnClassQuery, PoolFilter
 from gateway.adapters.http.deps import ItsClient
 from gateway.adapters.http.described import says
@@ -53,14 +54,17 @@ async def replay_letter(
     key: KeyHeader = None,
 ) -> Response[TaskView]:
     """Publish a dead letter's task again under a new id; the letter stays."""
+    task_id = task_id_of(key, client.options.tenant) or client.transport.draw_id()
     given: dict[str, Any] = {
         "pool": pool,
         "klass": klass,
         "new_session": new_session or None,
-        "task_id": task_id_of(key, client.options.tenant),
+        "task_id": task_id,
     }
     options: ReplayOptions = {name: value for name, value in given.items() if value is not None}  # type: ignore[assignment]  # by its names
-    async with await client.dead_letters.replay(number, **options) as running:
+    with naming(task_id):
+        published = await client.dead_letters.replay(number, **options)
+    async with published as running:
         return accepted(running, pool or "")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack, suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Annotated, Any
 
 from litestar import Response, WebSocket, get, websocket
@@ -26,7 +26,8 @@ from shared.rest import StreamEvent
 EVENT_STREAM = "text/event-stream"
 PROTOCOL = "agent-sandbox"
 """Subprotocol that a browser names beside its token: one of those that it names must be chosen."""
-CLOSE_DONE, CLOSE_LEAVING = 1000, 1012
+CLOSE_DONE, CLOSE_CUT, CLOSE_LEAVING = 1000, 1008, 1012
+"""Behind the last event; its reader takes nothing, or says what can't be typed; another gateway is to be asked."""
 CLOSE_S = 2.0
 
 AfterQuery = Annotated[
@@ -52,7 +53,7 @@ AnySocket = WebSocket[Any, Any, Any]
 class EventStream(Response[bytes]):
     """Server-sent events until the last one."""
 
-    def __init__(self, streams: Streams, events: Any, place: ExitStack) -> None:
+    def __init__(self, streams: Streams, events: Any, place: AsyncExitStack) -> None:
         """Send `events`; `place` is given back in the end."""
         super().__init__(b"", media_type=EVENT_STREAM)
         self._parts = (streams, events, place)
@@ -72,7 +73,7 @@ class EventStream(Response[bytes]):
             body = ALIVE if event is None else as_server_event(event)
             await send({"type": "http.response.body", "body": body, "more_body": True})
 
-        with place:
+        async with place:
             fields = {
                 "content-type": f"{EVENT_STREAM}; charset=utf-8",
                 "cache-control": "no-store",
@@ -88,9 +89,9 @@ class EventStream(Response[bytes]):
 async def _open(client: Client, meter: Meter, streams: Streams, asked: Asked) -> Response[Any]:
     if is_behind_all(asked):
         return Response(None, status_code=204)
-    with ExitStack() as stack:
+    async with AsyncExitStack() as stack:
         stack.enter_context(streams.place(client.options.tenant))
-        events = await open_events(client, meter, asked)
+        events = await stack.enter_async_context(open_events(client, meter, asked))
         return EventStream(streams, events, stack.pop_all())
 
 
@@ -130,12 +131,13 @@ async def show_first_output(
 
 async def _serve(socket: AnySocket, meter: Meter, streams: Streams, asked: Asked) -> None:
     asked_by: Any = socket.scope
-    with ExitStack() as stack:
+    async with AsyncExitStack() as stack:
         try:
             client = await asked_by["state"][LENT].open()
-            behind = is_behind_all(asked)
+            is_done = is_behind_all(asked)
             stack.enter_context(streams.place(client.options.tenant))
-            events = None if behind else await open_events(client, meter, asked)
+            events = open_events(client, meter, asked)
+            all_told = None if is_done else await stack.enter_async_context(events)
         except ProblemError as exc:
             await refuse(asked_by, socket.send, exc.problem, exc.headers)
             return
@@ -144,10 +146,11 @@ async def _serve(socket: AnySocket, meter: Meter, streams: Streams, asked: Asked
             return
         offered = asked_by.get("subprotocols") or []
         await socket.accept(subprotocols=PROTOCOL if PROTOCOL in offered else None)
-        if events is not None:
+        if all_told is not None:
             reading = obey(socket, client, asked.session, asked.task)
-            await streams.pump(events, lambda event: _say(socket, event), reading)
-        await _close(socket, CLOSE_LEAVING if streams.leaving.is_set() else CLOSE_DONE)
+            is_done = await streams.pump(all_told, lambda event: _say(socket, event), reading)
+        cut = CLOSE_LEAVING if streams.leaving.is_set() else CLOSE_CUT
+        await _close(socket, CLOSE_DONE if is_done else cut)
 
 
 async def _say(socket: AnySocket, event: StreamEvent | None) -> None:

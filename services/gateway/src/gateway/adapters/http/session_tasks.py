@@ -8,7 +8,7 @@ from litestar import Response, get, post
 from litestar.params import QueryParameter, RawBody
 
 from agent_sandbox.orders import make_task_id
-from gateway.adapters.http.answers import ProblemError
+from gateway.adapters.http.answers import naming
 from gateway.adapters.http.asked import (
     AcceptedQuery,
     KeyHeader,
@@ -25,8 +25,7 @@ from gateway.adapters.http.described import says
 from gateway.adapters.http.ending import cancelled, result_of
 from gateway.adapters.http.keys import task_id_of
 from gateway.adapters.http.views import accepted, ended, view_of
-from gateway.core.problems import of_error
-from shared.errors import OutcomeUnknown, ServiceError
+from shared.errors import OutcomeUnknown
 from shared.messages import CancelAnswer, TaskResult
 from shared.rest import TaskView
 from shared.views import TasksAnswer, TasksAsk
@@ -76,10 +75,8 @@ async def create_next(
     task = read_task(content_type_of(request), body)
     task_id = task_id_of(key, client.options.tenant, session_id) or make_task_id()
     options = {"task_id": task_id, "klass": klass}
-    try:
+    with naming(task_id):
         running = await client.publish_next(session_id, task, options)
-    except ServiceError as exc:
-        raise ProblemError(of_error(exc, task=task_id)) from exc
     running.ignore_events()
     try:
         if wait_s:

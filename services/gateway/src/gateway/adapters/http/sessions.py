@@ -8,6 +8,8 @@ import msgspec
 from litestar import Response, delete, get, post
 from litestar.params import QueryParameter, RawBody
 
+from agent_sandbox.orders import make_task_id
+from gateway.adapters.http.answers import naming
 from gateway.adapters.http.asked import (
     ID_PATTERN,
     START_WAIT_S_MAX,
@@ -100,7 +102,10 @@ async def close_session(
         links = {"session": f"/v1/sessions/{session_id}"}
         view = TaskView(task=session_id, session=session_id, state="ended", links=links)
         return Response(view if stored is None else ended(stored))
-    async with await client.publish_next(session_id, Close(), {}) as closing:
+    task_id = make_task_id()
+    with naming(task_id):
+        published = await client.publish_next(session_id, Close(), {"task_id": task_id})
+    async with published as closing:
         try:
             result = await closing.result(wait_s=wait_s)
         except OutcomeUnknown:  # it waits behind others

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import Any
 
 import msgspec
@@ -76,13 +76,16 @@ class Streams:
         events: AsyncGenerator[StreamEvent, None],
         send: Callable[[StreamEvent | None], Awaitable[None]],
         gone: Awaitable[object],
-    ) -> None:
+    ) -> bool:
         """Send events until the last one, until the reader is gone or too slow, or this gateway leaves.
 
         Args:
             events: what to send.
             send: sends one; None: a sign of life.
             gone: returns when the reader is gone.
+
+        Returns:
+            Whether the last one was sent.
         """
         ends = (asyncio.ensure_future(gone), asyncio.ensure_future(self.leaving.wait()))
         following: asyncio.Future[StreamEvent | None] | None = None
@@ -97,18 +100,19 @@ class Streams:
                 if following.done():
                     event, following = following.result(), None
                     if event is None:
-                        return
+                        return True
                 if not any(end.done() for end in ends):
                     async with asyncio.timeout(STALL_S):
                         await send(event)
         except TimeoutError:  # it takes nothing any more
-            return
+            pass
         finally:
             waits = ends if following is None else (following, *ends)
             for wait in waits:
                 wait.cancel()
             await asyncio.wait(waits)
             await events.aclose()
+        return False
 
 
 def is_behind_all(asked: Asked) -> bool:
@@ -120,10 +124,11 @@ def is_behind_all(asked: Asked) -> bool:
     return asked.after is not None and parse_position(asked.after, asked.task).ended
 
 
+@asynccontextmanager
 async def open_events(
     client: Client, meter: Meter, asked: Asked
-) -> AsyncGenerator[StreamEvent, None]:
-    """Return the events of a task that is known, its result last.
+) -> AsyncIterator[AsyncGenerator[StreamEvent, None]]:
+    """Yield the events of a task that is known, its result last; whether they are read or not, nothing is left behind.
 
     Raises:
         InvalidMessage: `after` is no position in this task's events.
@@ -133,34 +138,26 @@ async def open_events(
     running = await client.attach(
         asked.task, session_id=asked.session, after=asked.after, live_bytes_max=LIVE_BYTES_MAX
     )
-    events = running.events()
-    first = asyncio.ensure_future(anext(events, None))
-    try:
-        if not asked.after:  # else it was known when the position was checked
-            await _known(client, meter, asked, first)
-    except BaseException:
-        first.cancel()
-        await asyncio.wait((first,))
-        await events.aclose()
-        await running.forget()
-        raise
-    return _told(running, events, first)
+    async with running, aclosing(running.events()) as events:
+        first = asyncio.ensure_future(anext(events, None))
+        try:
+            if not asked.after:  # else it was known when the position was checked
+                await _known(client, meter, asked, first)
+            async with aclosing(_told(running, events, first)) as all_told:
+                yield all_told
+        finally:
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
 
 
 async def _told(
     running: RunningTask, events: AsyncGenerator[Event, None], first: asyncio.Future[Event | None]
 ) -> AsyncGenerator[StreamEvent, None]:
-    async with running, aclosing(events):
-        try:
-            event = await first
-            while event is not None:
-                yield told(event, running.task_id)
-                event = await anext(events, None)
-            yield told_result((await running.result()).raw)
-        finally:
-            if not first.done():
-                first.cancel()
-                await asyncio.wait((first,))
+    event = await first
+    while event is not None:
+        yield told(event, running.task_id)
+        event = await anext(events, None)
+    yield told_result((await running.result()).raw)
 
 
 async def _known(
