@@ -265,7 +265,11 @@ class Session(TerminalSession):
         return await self._client.ask("session", ShowAsk(session=self.id), SessionAnswer)
 
     async def close(self) -> Result:
-        """End the session: its pod goes, it takes nothing more. Closing a session that has ended does nothing."""
+        """End the session: its pod goes, it takes nothing more. Closing a session that has ended does nothing.
+
+        It comes behind the tasks that the session still has, as the order of tasks says: a program in a terminal, also one
+        that was left by `detach`, is hung up or cancelled first, or closing waits for its end.
+        """
         return await finish(await self._publish(Close(), {}), cancel_with_caller=False)
 
     async def _publish(self, task: Task, options: Mapping[str, Any]) -> RunningTask:

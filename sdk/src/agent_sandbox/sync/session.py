@@ -230,5 +230,9 @@ class SyncSession:
         return self._portal.call(self._session.show())
 
     def close(self) -> Result:
-        """End the session: its pod goes, it takes nothing more. Closing a session that has ended does nothing."""
+        """End the session: its pod goes, it takes nothing more. Closing a session that has ended does nothing.
+
+        It comes behind the tasks that the session still has, as the order of tasks says: a program in a terminal, also one
+        that was left by `detach`, is hung up or cancelled first, or closing waits for its end.
+        """
         return self._portal.call(self._session.close())
