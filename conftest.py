@@ -6,6 +6,7 @@ import ctypes
 import fnmatch
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -166,6 +167,8 @@ class SkipGuard:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read the list and stand guard."""
+    """Read the list and stand guard; take interrupts, which a shell switches off for what runs in its background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     path = config.rootpath / "tests" / "expected_skips"
     config.pluginmanager.register(SkipGuard(_read_expected(path.read_text())), "skip-guard")

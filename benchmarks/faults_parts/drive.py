@@ -8,7 +8,8 @@ import os
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -58,6 +59,19 @@ def pools(lanes: int, scenarios: Iterable[Scenario]) -> tuple[PoolSpec, ...]:
     return (*warm, *(cold if any(one.story in COLD for one in scenarios) else ()))
 
 
+@contextmanager
+def reaching_clients(faults: Path) -> Iterator[None]:
+    """Let the placed faults reach clients: of this process and of those that it starts, as long as this lasts."""
+    before = os.environ.get(FAILPOINTS_VARIABLE)
+    os.environ[FAILPOINTS_VARIABLE] = str(faults)
+    try:
+        yield
+    finally:
+        os.environ.pop(FAILPOINTS_VARIABLE)
+        if before is not None:
+            os.environ[FAILPOINTS_VARIABLE] = before
+
+
 class Outcome(msgspec.Struct, kw_only=True):
     """What became of a scenario."""
 
@@ -92,7 +106,6 @@ class Driver:
         self._stored_at: dict[str, list[float]] = defaultdict(list)
         self._number = 0
         self._outcomes: list[Outcome] = []
-        os.environ[FAILPOINTS_VARIABLE] = str(world.folder / "faults")
         world.recorder.hearers.append(self._stored)
 
     def _stored(self, _at: Place, subject: str, _data: bytes) -> None:
@@ -106,9 +119,10 @@ class Driver:
         One in which a fault did not strike is played again: another's fault may have been in its way.
         """
         chosen = list(scenarios)
-        for killing in (False, True):
-            now = [one for one in chosen if one.kills_managers is killing]
-            await asyncio.gather(*map(self._play, now))
+        with reaching_clients(self._world.folder / "faults"):
+            for killing in (False, True):
+                now = [one for one in chosen if one.kills_managers is killing]
+                await asyncio.gather(*map(self._play, now))
         return self._outcomes
 
     async def _play(self, scenario: Scenario) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 
 import pytest
@@ -12,6 +13,7 @@ from faults_parts.table import never_fired
 from faults_parts.world import open_world
 from harness.running import fresh_folder
 
+from agent_sandbox.places import FAILPOINTS_VARIABLE
 from shared.failpoints.steps import STEPS
 
 LANES = 6
@@ -60,6 +62,7 @@ async def test_a_fault_at_each_write_of_a_worker_is_recovered() -> None:
     outcomes = await played(one_of_each_step())
 
     assert wrong(outcomes) == {}
+    assert FAILPOINTS_VARIABLE not in os.environ, "clients of later tests would look for faults"
     assert all(one.gap_s > 0 for one in outcomes), "progress was not heard"
 
 

@@ -83,9 +83,10 @@ async def _serve(
         server.should_exit = True
         await asyncio.wait({serving}, timeout=settings.drain_s + 1.0)
         serving.cancel()
+        await asyncio.wait({serving}, timeout=1.0)
         await meter.close()
         await clients.close()
-    if serving.done() and not serving.cancelled():
+    if serving.done() and not serving.cancelled():  # else its time was over: what was under way ends with us
         serving.result()
 
 

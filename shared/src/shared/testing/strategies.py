@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TypeVar
 
 import msgspec
@@ -13,7 +14,12 @@ M = TypeVar("M", bound=msgspec.Struct)
 
 def messages_of(kind: type[M]) -> st.SearchStrategy[M]:
     """Return a strategy for messages of a type, within the limits that it states."""
-    return _values(types.type_info(kind)).map(lambda plain: msgspec.convert(plain, kind))
+    return _plain(kind).map(lambda plain: msgspec.convert(plain, kind))
+
+
+@cache  # made anew for each example, it would cost most of a property's time
+def _plain(kind: type[msgspec.Struct]) -> st.SearchStrategy[object]:
+    return _values(types.type_info(kind))
 
 
 def _values(kind: types.Type) -> st.SearchStrategy[object]:
