@@ -86,7 +86,7 @@ async def _serve(
         await asyncio.wait({serving}, timeout=1.0)
         await meter.close()
         await clients.close()
-    if serving.done() and not serving.cancelled():  # else its time was over: what was under way ends with us
+    if serving.done() and not serving.cancelled():  # else what was under way ends with us
         serving.result()
 
 
