@@ -12,6 +12,7 @@ import pytest
 
 from agent_sandbox.access import Access, ClientOptions, find_access
 from agent_sandbox.over_http.calls import Call, Calls
+from agent_sandbox.over_http.transport import HttpTransport
 from shared.errors import InvalidMessage, LimitExceeded, OutcomeUnknown, Rejected, Unavailable
 from shared.testing.gateways import BREAK, HANG, OK, Gateway, problem
 
@@ -79,6 +80,15 @@ async def test_what_no_gateway_took_surely_did_not_happen() -> None:
 
     assert (refused.value.definite, unknown.value.definite) == (True, False)
     assert time.monotonic() - began < 10
+
+
+async def test_a_client_that_reaches_no_gateway_says_which_and_that_nothing_happened() -> None:
+    """Also where something answers that is no gateway, such as a NATS server's port: it was asked for nothing yet."""
+    async with Gateway(BREAK).listening() as broken:
+        for url in (NOBODY, broken.url):
+            with pytest.raises(Unavailable, match=rf"within 0\.5 s \({url}\): GET ") as refused:
+                await HttpTransport.connect(Access((url,), None), deadline_s=0.5)
+            assert refused.value.definite
 
 
 async def test_a_refusal_is_not_asked_again() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -125,6 +126,13 @@ def test_what_is_missing_for_access_is_said(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text("{")
     with pytest.raises(InvalidMessage, match="damaged"):
         find_access(ClientOptions(state=tmp_path), {})
+
+
+@pytest.mark.parametrize("servers", [("ftp://h",), ("localhost:4222",), ("nats://",), "nats://h:1"])
+def test_what_is_no_address_is_refused_at_once(servers: Any) -> None:
+    """Taken for a NATS server it would cost ten seconds, and end with a riddle."""
+    with pytest.raises(InvalidMessage, match=r"^servers: "):
+        find_access(ClientOptions(servers=servers), {})
 
 
 def test_a_cluster_that_was_ended_is_not_waited_for(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,8 @@ def test_the_commands_of_the_page_work_as_they_stand(embedded: Folder) -> None:
     blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     environ = {
         **os.environ,
-        "URL": embedded.read().gateways[0],
-        "TOKEN": embedded.token_file.read_text().strip(),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "AGENT_SANDBOX_STATE": str(embedded.path),
     }
     ran = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", "\n".join(blocks)],

@@ -80,13 +80,13 @@ def test_curl(embedded: Folder) -> None:
 
 
 def test_nothing_but_a_nats_client(embedded: Folder) -> None:
-    """With the variables that `agent-sandbox env` names, and no line of ours."""
+    """In the shell that took the variables of `agent-sandbox env`, and with no line of ours."""
     program = block("Nothing but a NATS client")
-    variables = dict(
-        line.split("=", 1) for line in run(["agent-sandbox", "env"], embedded).splitlines()
-    )
 
-    said = run([sys.executable, "-c", program], embedded, **variables)
+    said = run(
+        ["bash", "-euc", 'eval "$(agent-sandbox env)"; python -c "$0"', program],
+        embedded,
+    )
 
     assert "agent_sandbox" not in program
     assert re.fullmatch(r'accepted: \{"stream":.*\}\nok 42\n\n', said)

@@ -19,6 +19,7 @@ from shared.errors import Forbidden, InvalidMessage, NotFound, Unavailable
 from shared.identity import read_credential
 from shared.messages import Credential
 
+SCHEMES = ("nats", "tls", "http", "https")
 NOBODY_S = 0.25
 """How long nobody must take a task until the pool-managers are asked whether there is such a pool (`publishing`)."""
 
@@ -86,7 +87,7 @@ def find_access(options: ClientOptions, environ: Mapping[str, str]) -> Access:
         NotFound: no cluster there, no credential file.
         Forbidden: a file can't be read.
         Unavailable: the cluster in the folder has not come up yet, or was ended.
-        InvalidMessage: a file is damaged.
+        InvalidMessage: a file is damaged; an address is none.
     """
     state, credential = options.state, options.credential
     servers: Sequence[str] = options.servers
@@ -96,6 +97,7 @@ def find_access(options: ClientOptions, environ: Mapping[str, str]) -> Access:
             for part in environ.get(places.SERVERS_VARIABLE, "").split(",")
             if part.strip()
         ]
+    _check_addresses(servers)
     kinds = {is_gateway(address) for address in servers}
     if len(kinds) > 1:
         raise InvalidMessage("servers: either NATS servers or gateways, not both")
@@ -118,6 +120,21 @@ def find_access(options: ClientOptions, environ: Mapping[str, str]) -> Access:
     if _is_ended(folder):
         raise Unavailable(f"the cluster in {folder} is down: start it with `agent-sandbox up`")
     return Access(found.servers, _read(credential or folder / places.CREDENTIAL_FILE))
+
+
+def _check_addresses(servers: Sequence[str]) -> None:
+    """Refuse what could only fail later, and with a riddle.
+
+    Raises:
+        InvalidMessage: no address, or of a scheme that nobody speaks.
+    """
+    if isinstance(servers, str):
+        raise InvalidMessage(f"servers: a tuple of addresses expected, got the text {servers!r}")
+    for address in servers:
+        scheme, _, rest = address.partition("://")
+        if scheme.lower() not in SCHEMES or not rest:
+            known = ", ".join(f"{one}://…" for one in SCHEMES)
+            raise InvalidMessage(f"servers: one of {known} expected, got {address!r}")
 
 
 def _token(

@@ -23,7 +23,7 @@ from shared.errors import Unavailable
 def env(state: Path | None, as_json: bool) -> None:
     """Print where the embedded cluster is reached, as variables for a shell.
 
-    `eval "$(agent-sandbox env)"` sets SERVER and CREDENTIAL for NATS clients, URL and TOKEN_FILE for HTTP.
+    `eval "$(agent-sandbox env)"` exports SERVER and CREDENTIAL for NATS clients, URL and TOKEN_FILE for HTTP.
     """
     folder = Folder(state or places.default_state(os.environ))
     cluster = folder.read()
@@ -39,4 +39,4 @@ def env(state: Path | None, as_json: bool) -> None:
         print_json(reached)
         return
     for name, value in msgspec.structs.asdict(reached).items():
-        click.echo(f"{name}={shlex.quote(value)}")
+        click.echo(f"export {name}={shlex.quote(value)}")

@@ -23,7 +23,7 @@ from agent_sandbox.over_http.paths import (
 from agent_sandbox.over_http.watch import HttpWatch
 from agent_sandbox.transport import NEW, Ear, View
 from shared import messages
-from shared.errors import NotFound, ServiceError
+from shared.errors import NotFound, OutcomeUnknown, ServiceError, Unavailable
 from shared.messages import CancelAnswer, TaskResult
 from shared.terminals import TerminalAnswer
 
@@ -55,6 +55,11 @@ class HttpTransport:
             await calls.ask(Call(method="GET", path="/v1/tti"), within_s=deadline_s)
         except NotFound:  # an older gateway: it has looked at the token
             pass
+        except (Unavailable, OutcomeUnknown) as exc:  # of a reading alone: nothing happened
+            await calls.close()
+            raise Unavailable(
+                f"no gateway could be asked within {deadline_s:.1f} s ({', '.join(access.servers)}): {exc}"
+            ) from exc
         except BaseException:
             await calls.close()
             raise

@@ -144,7 +144,7 @@ class Link:
             raise Unavailable(f"no connection to NATS within {timeout_s:.1f} s") from exc
 
     async def _on_error(self, error: Exception) -> None:
-        self._last_error = f"{type(error).__name__}: {error}"
+        self._last_error = f"{type(error).__name__}: {error}".removesuffix(": ")
         if not isinstance(error, OSError | TimeoutError | nats.errors.Error):
             log.warning("bus.library_error", error=self._last_error)
 
