@@ -71,7 +71,7 @@ async def test_a_tenant_holds_no_more_than_its_half_sent_messages(crowd: Crowd) 
 
 
 async def test_a_connection_stays_its_tenants(crowd: Crowd) -> None:
-    """A credential is renewed on the same connection, many times; another tenant's is not taken on it."""
+    """A credential is renewed many times and counts once; another tenant's is not taken on a connection that there is."""
     client = await crowd.client()
     signer = crowd.edges.cluster.identity.client_signer
     for _ in range(3):

@@ -169,6 +169,20 @@ def test_clients_that_are_no_workers_are_forgotten(detector: Detector) -> None:
     assert detector.known_clients == 1
 
 
+def test_the_end_of_a_connection_is_no_drop_once_the_worker_has_another(
+    detector: Detector,
+) -> None:
+    """To renew its credential it makes a second one beside the first, perhaps at the same server, and goes over."""
+    detector.connected("w", "server-1", 7)
+    detector.heard(beat(), CLAIMED + 1)
+    detector.connected("w", "server-1", 8)
+    detector.dropped("w", "server-1", CLAIMED + 1.1, 7)
+
+    assert detector.judge(row(), CLAIMED + 1.5) is None
+    detector.dropped("w", "server-1", CLAIMED + 1.2, 8)
+    assert detector.judge(row(), CLAIMED + 1.6) is not None
+
+
 def test_a_drop_is_stale_once_the_worker_is_on_another_server(detector: Detector) -> None:
     """A server that hung tells late of a connection that was given up long ago."""
     detector.heard(beat(), CLAIMED + 1)

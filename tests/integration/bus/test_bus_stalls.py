@@ -188,7 +188,7 @@ async def test_a_call_that_is_cancelled_ends_as_cancelled_and_leaves_nothing(
 async def test_a_credential_that_is_renewed_under_load_loses_nothing(
     connect: Connect, provisioned_cluster: Cluster, admin_bus: Bus
 ) -> None:
-    """Ten reconnects in two seconds: all publishes are stored once, all deliveries settled, the subscription stays."""
+    """Ten renewals in two seconds: all publishes are stored once, all deliveries settled, the subscription stays."""
     signer = provisioned_cluster.identity.signer
     bus = await connect(name="renewed")
     tenant = unique("t")

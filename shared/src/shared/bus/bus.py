@@ -54,10 +54,10 @@ class Bus:
         await self._link.close(deadline_s)
 
     async def use_credential(self, credential: Credential | None = None) -> None:
-        """Go on under a newer credential (None: the newest that `BusOptions` yields), on the same connection.
+        """Go on under a newer credential (None: the newest that `BusOptions` yields); nothing is lost by it.
 
         Raises:
-            Unavailable: no connection under it within 5 s; trying goes on.
+            Forbidden, Unavailable: no connection under it (yet); one that there is goes on.
         """
         await self._link.use(credential)
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 
-from shared import identity
+from shared import identity, logs
+from shared.bus.move import move
 from shared.bus.wire import Client
+from shared.errors import Unavailable
 from shared.messages import Credential
+
+log = logs.get(__name__)
+
+MOVE_S = 1.0
+MOVES_MAX = 3
+MOVE_PAUSE_S = 0.25
+RENEW_S = 5.0
+"""For the reconnect that is under way, where there is no connection to go over from."""
 
 
 class Shown:
@@ -16,6 +27,7 @@ class Shown:
         """Use a credential, or a function that returns the newest; None: servers that ask for none."""
         self.source = source
         self._signed: Credential | None = None
+        self._renewing = asyncio.Lock()
 
     def current(self) -> Credential | None:
         """Return the newest credential."""
@@ -32,15 +44,31 @@ class Shown:
         assert self._signed is not None
         return self._signed.jwt.encode()
 
-    async def renew(self, client: Client, credential: Credential | None, timeout_s: float) -> bool:
-        """Show a newer credential (None: the source's) on the present connection; return whether it was taken.
+    async def renew(
+        self,
+        client: Client,
+        credential: Credential | None,
+        wait_up: Callable[[float], Awaitable[None]],
+    ) -> None:
+        """Go over to a connection under a newer credential (None: the source's).
 
-        A server checks a further CONNECT like the first, and counts the new end; it drops all interest, which follows in
-        the same breath. Refused, it costs a reconnect, which is made under the newest credential as well.
+        Raises:
+            Forbidden: the servers refuse it.
+            Unavailable: no connection under it; one that is left goes on, and the next is made under it.
         """
         if credential is not None:
             self.source = credential
-        if not client.usable:
-            return False
-        client._queue_line(client._connect_command() + client.interest())
-        return await client.ping(timeout_s)
+        async with self._renewing:
+            for tries_left in reversed(range(MOVES_MAX)):
+                if not client.usable:
+                    await wait_up(RENEW_S)
+                    return
+                try:
+                    await move(client, MOVE_S)
+                except Unavailable as exc:
+                    log.info("bus.not_moved", name=client.options["name"], error=str(exc))
+                    if not tries_left:
+                        raise
+                else:
+                    return
+                await asyncio.sleep(MOVE_PAUSE_S)

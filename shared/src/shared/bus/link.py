@@ -29,8 +29,7 @@ SEND_BUFFER_HIGH_BYTES = 512 * 1024
 """Above it a publisher waits until the socket has taken what is queued."""
 SEND_WAIT_S = 2.0
 REFUSALS_KEPT = 64
-CLOSE_S = SHOWN_S = OPEN_PING_S = 1.0
-RENEW_S = 5.0
+CLOSE_S = OPEN_PING_S = 1.0
 LATE_S = 10.0
 """How long a delivery that nobody waits for any more is still expected, to be given back."""
 
@@ -123,13 +122,13 @@ class Link:
         await self.client.shut(deadline_s)
 
     async def use(self, credential: Credential | None) -> None:
-        """Go on under a newer credential.
+        """Go on under a newer credential (None: the source's).
 
         Raises:
-            Unavailable: no connection under it within 5 s; trying goes on.
+            Forbidden: the servers refuse it.
+            Unavailable: no connection under it; one that is left goes on, and the next is made under it.
         """
-        if not await self._shown.renew(self.client, credential, SHOWN_S):
-            await self.wait_up(RENEW_S)
+        await self._shown.renew(self.client, credential, self.wait_up)
 
     async def wait_up(self, timeout_s: float) -> None:
         """Wait until there is a connection.

@@ -71,6 +71,8 @@ class Detector:
         self._workers: dict[str, Worker] = {}
         self._gone: dict[str, tuple[PodGone, float]] = {}
         self._server_of: dict[str, str] = {}
+        self._number_of: dict[str, int] = {}
+        """Of their newest connections, as their servers count."""
         self._strangers: set[str] = set()
         """Clients that connected since the last tidying and were not heard as workers (yet)."""
         self._drops: dict[str, deque[tuple[float, str]]] = {}
@@ -113,18 +115,20 @@ class Detector:
         """Take in that all processes of a pod are gone."""
         self._gone.setdefault(gone.pod, (gone, now))
 
-    def connected(self, worker: str, server: str) -> None:
-        """A server says that a client connected to it."""
-        self._server_of[worker] = server
+    def connected(self, worker: str, server: str, number: int = 0) -> None:
+        """A server says that a client connected to it; the connection's number tells it from others there."""
+        self._server_of[worker], self._number_of[worker] = server, number
         if worker not in self._workers:
             self._strangers.add(worker)
         if (known := self._workers.get(worker)) is not None:
             known.dropped_at = None
 
-    def dropped(self, worker: str, server: str, now: float) -> None:
+    def dropped(self, worker: str, server: str, now: float, number: int = 0) -> None:
         """A server says that a client's connection to it ended."""
         if self._server_of.get(worker, server) != server:
             return  # it has gone over to another server already
+        if self._number_of.get(worker, number) != number:
+            return  # or, to renew its credential, to another connection
         drops = self._drops.setdefault(server, deque(maxlen=4096))
         drops.append((now, worker))
         while drops and now - drops[0][0] > DROP_WINDOW_S:
@@ -137,16 +141,20 @@ class Detector:
         """Drop what is too old to matter. Called a few times a minute."""
         strangers, self._strangers = self._strangers, set()
         for name in self._server_of.keys() - self._workers.keys() - strangers:
-            del self._server_of[name]  # clients, not workers
+            self._forget_place(name)  # clients, not workers
         for name, (_, at) in list(self._gone.items()):
             if now - at > GONE_KEPT_S:
                 del self._gone[name]
                 self._workers.pop(name, None)
-                self._server_of.pop(name, None)
+                self._forget_place(name)
         for worker in list(self._workers.values()):
             if now - worker.seen > FORGET_S:
                 del self._workers[worker.name]
-                self._server_of.pop(worker.name, None)
+                self._forget_place(worker.name)
+
+    def _forget_place(self, name: str) -> None:
+        self._server_of.pop(name, None)
+        self._number_of.pop(name, None)
 
     def judge(self, row: Row, now: float) -> Death | None:
         """Return why the owner of a session must be given up, or None if it may live."""

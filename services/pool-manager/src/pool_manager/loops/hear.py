@@ -35,6 +35,8 @@ _managers = msgspec.json.Decoder(ManagerBeat)
 
 class _Client(msgspec.Struct):
     name: str = ""
+    id: int = 0
+    """Counted by its server, anew for each connection."""
 
 
 class _Server(msgspec.Struct):
@@ -148,9 +150,11 @@ class Ears:
     def connected(self, message: Heard) -> None:
         """A server has a new client."""
         event = _events.decode(message.data)
-        self._world.detector.connected(event.client.name, event.server.name)
+        client = event.client
+        self._world.detector.connected(client.name, event.server.name, client.id)
 
     def disconnected(self, message: Heard) -> None:
         """A server lost a client."""
         event = _events.decode(message.data)
-        self._world.detector.dropped(event.client.name, event.server.name, time.monotonic())
+        client, now = event.client, time.monotonic()
+        self._world.detector.dropped(client.name, event.server.name, now, client.id)
