@@ -95,8 +95,10 @@ def options(server: ServerProcess, certificates: Path, **changes: str) -> BusOpt
 async def test_a_connection_is_encrypted_and_survives_a_restart(
     server: ServerProcess, certificates: Path
 ) -> None:
-    """Both sides show their certificates, also at the reconnect."""
+    """Both sides show their certificates, also where it is renewed, and at the reconnect."""
     bus = await Bus.connect(options(server, certificates))
+    assert await bus.probe(timeout_s=2)
+    await bus.use_credential()
     assert await bus.probe(timeout_s=2)
     server.kill()
     server.start(die_with_parent=True)

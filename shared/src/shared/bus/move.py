@@ -42,10 +42,10 @@ class _Held(Transport):
         """Hold the flusher: what comes now waits in the client, and counts there."""
         await self._released.wait()
 
-    def release(self, to: Transport | None) -> None:
+    def release(self, to: Any) -> None:
         """Write what was kept, or (None) forget it: the connection was lost, and its publishers are told so."""
         if to is not None:
-            to.writelines(self._lines)  # type: ignore[no-untyped-call]
+            to.writelines(self._lines)
         self._released.set()
 
 
@@ -68,8 +68,10 @@ class _Twins:
 class _Side:
     """What stands between one connection's parser and the client."""
 
-    def __init__(self, client: Client, transport: Transport, parser: Any) -> None:
+    def __init__(self, client: Client, transport: Any, parser: Any) -> None:
         self.client, self.transport, self.parser = client, transport, parser
+        self.reading: asyncio.Task[None] | None = None
+        """Reads for the client and has been told to end."""
         self.speaks = False
         """Whether its pings, pongs and errors are the client's."""
         self._pongs = 0
@@ -112,7 +114,7 @@ class _Side:
         if self.speaks:
             await self.client._process_ping()
         else:
-            self.transport.write(PONG_PROTO)  # type: ignore[no-untyped-call]
+            self.transport.write(PONG_PROTO)
 
     async def _process_pong(self) -> None:
         if self.speaks:
@@ -148,7 +150,7 @@ async def move(client: Client, deadline_s: float) -> None:
     """
     old = client._transport
     assert isinstance(old, Transport)
-    transport = Transport()  # type: ignore[no-untyped-call]
+    transport = Transport()  # type: ignore[no-untyped-call]  # the library's is untyped
     new = _Side(client, transport, Parser())
     try:
         async with asyncio.timeout(deadline_s):
@@ -180,7 +182,7 @@ async def _introduce(client: Client, new: _Side) -> dict[str, Any]:
     assert server is not None
     timeout_s = client.options["connect_timeout"]
     await transport.connect(server.uri, READ_BYTES, timeout_s)
-    line: bytes = await transport.readline()  # type: ignore[no-untyped-call]
+    line: bytes = await transport.readline()
     info: dict[str, Any] = json.loads(line.removeprefix(b"INFO "))
     if info.get("tls_required"):
         hostname = server.tls_name or server.uri.hostname or ""
@@ -192,14 +194,15 @@ async def _introduce(client: Client, new: _Side) -> dict[str, Any]:
         connect = client._connect_command()
     finally:
         client._server_info = former
-    transport.write(connect + PING_PROTO)  # type: ignore[no-untyped-call]
+    transport.write(connect + PING_PROTO)
     await new.hear_pong()
     return info
 
 
-async def _go_over(client: Client, old: Transport, new: _Side, deadline_s: float) -> _Side:
+async def _go_over(client: Client, old: Any, new: _Side, deadline_s: float) -> _Side:
     """Hold all writes until the old connection's are taken and the new one hears everything; then write there."""
-    if client._transport is not old or not client.usable:
+    is_old = client._transport is old
+    if not is_old or not client.usable:
         raise Unavailable("the connection was lost while a second one was made")
     former = _Side(client, old, client._ps)
     former.speaks = True
@@ -208,12 +211,12 @@ async def _go_over(client: Client, old: Transport, new: _Side, deadline_s: float
     held, twins = _Held(old), _Twins()
     former.compare(twins, 0)
     new.compare(twins, 1)
-    old.writelines(client._pending)  # type: ignore[no-untyped-call]
+    old.writelines(client._pending)
     client._pending, client._pending_data_size = [], 0
     client._transport = held
-    goes_to: Transport | None = old
+    goes_to = old
     try:
-        new.transport.write(client.interest() + PING_PROTO)  # type: ignore[no-untyped-call]
+        new.transport.write(client.interest() + PING_PROTO)
         async with asyncio.timeout(deadline_s):
             await new.hear_pong()
             await taken
@@ -229,18 +232,19 @@ async def _go_over(client: Client, old: Transport, new: _Side, deadline_s: float
         held.release(goes_to)
     if goes_to is not new.transport:
         raise Unavailable("the connection was lost while another took its place")
-    reading, client._ps = client._reading_task, new.parser
+    former.reading, client._ps = client._reading_task, new.parser
     former.speaks, new.speaks = False, True
     client._reading_task = asyncio.create_task(client._read_loop())
-    if reading is not None:
-        reading.cancel()
-        await asyncio.wait({reading})
+    if former.reading is not None:
+        former.reading.cancel()
     return former
 
 
 async def _leave(former: _Side) -> None:
     """Hear what the server has already given the old connection, and no more."""
+    if former.reading is not None:
+        await asyncio.wait({former.reading})
     sids = [*former.client._subs, *former.client._once]
     lines = [command.unsub_cmd(sid, 0) for sid in sids]
-    former.transport.write(b"".join([*lines, PING_PROTO]))  # type: ignore[no-untyped-call]
+    former.transport.write(b"".join([*lines, PING_PROTO]))
     await former.hear_pong()
