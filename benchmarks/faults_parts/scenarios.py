@@ -93,6 +93,22 @@ def singles() -> list[Scenario]:
     ]
 
 
+def some_of_each_step(seed: int) -> list[Scenario]:
+    """Return two kinds of fault for every step and story, drawn by a seed: one crash where there is one, and another."""
+    dice = random.Random(seed)
+    found = []
+    for step in STEPS:
+        crashes = [kind for kind in step.kinds if kind in CRASHES]
+        others = [kind for kind in step.kinds if kind not in CRASHES]
+        for story in step.story.split():
+            found += [
+                Scenario(story, (Fault(step.name, dice.choice(kinds)),), leading_to(step))
+                for kinds in (crashes, others)
+                if kinds
+            ]
+    return found
+
+
 def pairs() -> list[Scenario]:
     """Return all pairs of faults at two steps that one story comes by."""
     found = []

@@ -7,9 +7,12 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_users_code_is_checked_by_our_types() -> None:
     """Return types, options by name and type; a mistake that is not found is an unused `ignore`."""
     checked = subprocess.run(

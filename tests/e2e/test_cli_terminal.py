@@ -28,6 +28,12 @@ SHELL = ("--", "env", "PS1=> ", "sh", "-i")
 Cli = Callable[..., Any]
 
 
+def _own_window() -> None:
+    """Make standard input the terminal that a process belongs to; its end is heard, also in a run under `nohup`."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Window:
     """A terminal of 30 x 90 in which the command runs."""
 
@@ -43,7 +49,7 @@ class Window:
             stdout=self._theirs,
             stderr=self._theirs,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - no thread runs
+            preexec_fn=_own_window,  # noqa: PLW1509 - no thread runs
             env={**os.environ, "AGENT_SANDBOX_STATE": str(state), "TERM": "xterm"},
         )
 

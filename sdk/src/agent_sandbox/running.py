@@ -272,7 +272,8 @@ class RunningTask:
                     await self._start_heard.wait()
 
     def _to_result(self, stored: TaskResult) -> Result:
-        return Result(raw=stored, tti_s=self._started_after_s, tti=self._tti, total_s=self._total_s)
+        total_s = max(self._total_s, self._started_after_s or 0.0)  # a late start is waited for
+        return Result(raw=stored, tti_s=self._started_after_s, tti=self._tti, total_s=total_s)
 
 
 async def finish(

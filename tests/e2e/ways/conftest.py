@@ -28,9 +28,11 @@ class Way:
         return Threaded(SyncClient(given)) if self.is_sync else Client(given)
 
 
-@pytest.fixture(params=["nats", "http", "sync-nats", "sync-http"])
+@pytest.fixture(
+    params=["nats", "http", "sync-nats", pytest.param("sync-http", marks=pytest.mark.slow)]
+)
 def way(request: pytest.FixtureRequest, embedded: Folder) -> Way:
-    """Each of the four."""
+    """Each of the four; the last one is made of parts that the others show, and is left to the slow run."""
     return Way(request.param, embedded)
 
 

@@ -142,7 +142,8 @@ async def test_a_puller_hears_on_after_its_consumers_leader_is_lost(
     mend(victim)
 
 
-@pytest.mark.parametrize("fault", SOME)
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["killed", "hung", "stopped", "cut"])
 async def test_three_hundred_batches_at_once_survive_their_leader(
     fault: str, private_cluster: Cluster, connect: Connect
 ) -> None:

@@ -35,9 +35,8 @@ def session_at_home(shard: int) -> str:
     return next(sid for sid in (uuid4().hex for _ in range(1000)) if home(sid) == shard)
 
 
-@pytest.mark.parametrize(
-    "fault", ["killed", *(pytest.param(f, marks=pytest.mark.slow) for f in ("hung", "cut"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["killed", "hung", "cut"])
 async def test_three_hundred_publishers_to_a_lost_stream_ask_one_at_a_time(
     fault: str, private_cluster: Cluster, connect: Connect
 ) -> None:

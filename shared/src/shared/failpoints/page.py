@@ -12,7 +12,7 @@ in one list, `shared/src/shared/failpoints/steps.py`, from which this page is ma
 is driven: real processes are killed (SIGKILL), answers are lost, or come late.
 
 ```sh
-./dev test slow tests/faults                    # every fault once, and a sample of pairs
+./dev test slow tests/faults                    # two kinds of fault at every step, and a sample of pairs
 ./dev bench faults                              # every fault once, with a table of the seconds to recover
 ./dev bench faults --only worker.commit         # some of them
 ./dev bench faults --pairs all                  # all pairs: hours
