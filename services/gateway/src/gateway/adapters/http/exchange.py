@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 from litestar.types import Receive, Send
@@ -14,6 +15,14 @@ from gateway.core.problems import problem
 LINGER_S = 2.0
 """After an answer that did not wait for the whole body: closing at once would reset the connection, and the answer be lost."""
 LINGER_BYTES_MAX = 4 * 1024 * 1024
+
+
+def has_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Return whether a request with these headers is followed by a body; their names are in lower case."""
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+        for name, value in headers
+    )
 
 
 class Exchange:

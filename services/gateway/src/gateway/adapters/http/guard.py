@@ -6,13 +6,13 @@ import asyncio
 import math
 from collections import Counter
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from gateway.adapters.clients import Clients
 from gateway.adapters.http.answers import PROBLEM_TYPE, ProblemError, encode, problem_headers
-from gateway.adapters.http.exchange import Exchange
+from gateway.adapters.http.exchange import Exchange, has_body
 from gateway.adapters.tenants import Tenants
 from gateway.core import bucket, origins
 from gateway.core.pace import Pace
@@ -25,6 +25,10 @@ OPEN_PATHS = frozenset({"/v1/openapi.json"})
 """What may be read without a token."""
 NEVER_NULL = frozenset({"accepted_ms", "before", "cols", "rows", "state"})
 """Parameters that may be absent, and for which the framework takes the word `null` as just that."""
+SAID_ONCE = frozenset(
+    {"host", "origin", "authorization", "content-type", "idempotency-key", "last-event-id"}
+)
+"""Headers that the gateway reads, and of which two would mean two things."""
 LENT = "lent_client"
 """Key in a request's state: the `TenantClient` of its tenant."""
 SUBPROTOCOL = "bearer."
@@ -57,7 +61,7 @@ class Guard:
             asked["method"] = "TRACE"
         body_s = self._settings.body_s
         pace = Pace(pause_s_max=body_s, grace_s=body_s)
-        exchange = Exchange(receive, send, pace, has_body=_has_body(asked))
+        exchange = Exchange(receive, send, pace, has_body=has_body(asked["headers"]))
         try:
             await self._serve(asked, exchange.receive, exchange.send)
         except (
@@ -73,6 +77,7 @@ class Guard:
         try:
             headers = _headers(asked)
             self._check_origin(headers)
+            _check_path(asked["raw_path"])
             _check_query(asked["query_string"])
             if asked["path"] in OPEN_PATHS:
                 await self._app(asked, receive, send)
@@ -141,16 +146,30 @@ def _headers(scope: dict[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in scope["headers"]:
         known = name.decode("latin-1")
-        if known in found and known in ("host", "origin", "authorization"):
+        if known in found and known in SAID_ONCE:
             raise ProblemError(problem(400, "invalid_message", f"{known}: given more than once"))
         found[known] = value.decode("latin-1")
     return found
 
 
+def _check_path(path: bytes) -> None:
+    """Refuse a path that is no UTF-8: with U+FFFD in the place of such bytes, many names of files would be one."""
+    try:
+        unquote_to_bytes(path).decode()
+    except UnicodeDecodeError as exc:
+        raise ProblemError(problem(400, "invalid_message", "path: UTF-8 expected")) from exc
+
+
 def _check_query(query: bytes) -> None:
-    """Refuse what would be read as something else than was said: one of two values, or the word `null` as nothing."""
+    """Refuse what would be read as something else than was said: one of two values, the word `null` as nothing, or what
+    stands in the place of bytes that are no UTF-8.
+    """
+    try:
+        said = parse_qsl(query.decode(), keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError as exc:
+        raise ProblemError(problem(400, "invalid_message", "query: UTF-8 expected")) from exc
     seen: set[str] = set()
-    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+    for name, value in said:
         if name in seen:
             raise ProblemError(
                 problem(400, "invalid_message", f"{name[:80]}: given more than once")
@@ -158,13 +177,6 @@ def _check_query(query: bytes) -> None:
         seen.add(name)
         if value == "null" and name in NEVER_NULL:
             raise ProblemError(problem(400, "invalid_message", f"{name}: null is no value"))
-
-
-def _has_body(scope: dict[str, Any]) -> bool:
-    return any(
-        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
-        for name, value in scope["headers"]
-    )
 
 
 def _token(headers: dict[str, str]) -> str | None:

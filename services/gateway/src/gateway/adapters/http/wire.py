@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from gateway.adapters.http.answers import PROBLEM_TYPE, encode
+from gateway.adapters.http.exchange import has_body
 from gateway.core.problems import problem
 from gateway.settings import GatewaySettings
 from shared import logs
@@ -77,6 +78,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._places = places
         self._in_head = True
         self._head_bytes = 0
+        self._framing_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
         self._refusal: Problem | None = None
         self._is_refused = False
@@ -109,17 +111,32 @@ class BoundedHttp(HttpToolsProtocol):
             return
         if self._in_head:
             self._head_bytes += len(data)
+        self._framing_bytes += len(data)
         super().data_received(data)
-        if self._in_head and not self._is_refused:
+        if self._is_refused:
+            return
+        if self._in_head:
             if self._head_bytes > HEAD_BYTES_MAX:
                 self._refuse(_too_large())
             elif self._head_timer is None:
                 self._arm()
+        elif self._framing_bytes > HEAD_BYTES_MAX:
+            self._refuse(_too_framed())
 
     def on_message_begin(self) -> None:
         """Begin a head."""
         super().on_message_begin()
         self._in_head = self._has_begun = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; one behind the body says nothing here, and has no bound in the parser."""
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of a body: what was sent around it is done with."""
+        self._framing_bytes = 0
+        super().on_body(body)
 
     def on_headers_complete(self) -> None:
         """End a head: a request is under way, if it is not too large."""
@@ -127,11 +144,18 @@ class BoundedHttp(HttpToolsProtocol):
         if size > HEAD_BYTES_MAX:
             self._refusal = _too_large()
             raise ValueError("head too large")  # the parser stops, and `send_400_response` says why
+        upgrades = self.parser.should_upgrade()
+        if upgrades and self._should_upgrade() and not self._can_become_websocket():
+            said = "request: a WebSocket begins with a GET without a body, behind the answers to all before it"
+            self._refusal = problem(400, "invalid_message", said)
+            raise ValueError("no WebSocket")
         self._in_head = self._has_begun = False
-        self._head_bytes = 0
+        self._head_bytes = self._framing_bytes = 0
         self._disarm()
         self._places.idle.pop(self, None)
         super().on_headers_complete()
+        if upgrades and not self._should_upgrade():
+            self.cycle.keep_alive = False  # answered as it is; the parser reads nothing behind it
 
     def on_response_complete(self) -> None:
         """Be idle again, unless the next request is here already."""
@@ -152,9 +176,25 @@ class BoundedHttp(HttpToolsProtocol):
         """Go, for a connection that may have something to say."""
         self.transport.abort()
 
+    def _can_become_websocket(self) -> bool:
+        """Return whether nothing stands between this request and its upgrade: nobody would wait for a body, no time
+        would bound it, and an answer under way would never learn that its reader is gone.
+        """
+        is_bare_get = self.parser.get_method() == b"GET" and not has_body(self.headers)
+        return is_bare_get and not self._is_busy()
+
     def _is_busy(self) -> bool:
         cycle: Any = self.cycle  # None before the first request, whatever its type says
         return cycle is not None and not cycle.response_complete
+
+    def _fails_in_its_body(self) -> bool:
+        """Return whether the request under way is the one that can't be read; then its application has seen it off."""
+        cycle: Any = self.cycle
+        if self.pipeline or cycle.response_started or not cycle.more_body:
+            return False
+        cycle.disconnected = True
+        cycle.message_event.set()
+        return True
 
     def _arm(self) -> None:
         self._head_timer = self.loop.call_later(self._places.bounds.head_s, self._head_is_late)
@@ -179,8 +219,10 @@ class BoundedHttp(HttpToolsProtocol):
         """Answer outside of any request, and close: not at once, which would reset the connection and lose the answer."""
         self._is_refused = True
         self._disarm()
-        if self._is_busy():  # not into the middle of another answer: it ends behind that
-            self.cycle.keep_alive = False
+        if self._is_busy() and not self._fails_in_its_body():
+            self.cycle.keep_alive = (
+                False  # not into the middle of another answer: it ends behind that
+            )
             return
         body = encode(said)
         status = HTTPStatus(said.status)
@@ -210,6 +252,11 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
 def _too_large() -> Problem:
     said = f"head: a request's line and headers have at most {HEAD_BYTES_MAX} bytes"
     return problem(431, "limit_exceeded", said)
+
+
+def _too_framed() -> Problem:
+    said = f"body: at most {HEAD_BYTES_MAX} bytes between two pieces of a body, and behind it"
+    return problem(400, "invalid_message", said)
 
 
 def make_server(app: Any, settings: GatewaySettings) -> uvicorn.Server:
