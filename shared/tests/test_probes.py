@@ -244,6 +244,37 @@ async def test_who_sends_slowly_or_opens_many_connections_keeps_no_prober_out(
         writer.transport.abort()
 
 
+async def test_who_only_holds_connections_makes_no_service_look_hung(process: Probed) -> None:
+    """The oldest makes room at once, long before its deadline: a service that seems hung would be killed."""
+    host, _, port = process.url.removeprefix("http://").partition(":")
+    held = [
+        await asyncio.open_connection(host, int(port)) for _ in range(2 * listener.CONNECTIONS_MAX)
+    ]
+    assert await ask(process.url, "/livez") == (200, "live")
+    async with asyncio.timeout(listener.REQUEST_S / 2):
+        assert await held[0][0].read() == b""
+    for _, writer in held:
+        writer.transport.abort()
+
+
+@pytest.mark.parametrize(
+    "accept",
+    ["application/openmetrics-text; version=x", "text/plain;version=1.x", ";;,=", "," * 5000],
+)
+async def test_a_scraper_that_asks_for_rubbish_gets_the_plain_form(
+    process: Probed, accept: str
+) -> None:
+    """An answer all the same."""
+    host, _, port = process.url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"GET /metrics HTTP/1.1\r\nAccept: " + accept.encode() + b"\r\n\r\n")
+    async with asyncio.timeout(10):
+        answer = await reader.read()
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"\r\nContent-Type: text/plain" in answer
+
+
 async def test_an_address_that_is_none_or_taken_is_refused(process: Probed) -> None:
     """With the reason; nothing is left behind."""
     taken = process.url.removeprefix("http://")

@@ -74,5 +74,11 @@ class Book:
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """Return all values as a scraper asks for them, by its `Accept` header, and their content type."""
-        encode, content_type = choose_encoder(accept)
+        try:
+            encode, content_type = choose_encoder(accept)
+        except (
+            TypeError,
+            ValueError,
+        ):  # a version that is no number: such a scraper gets the plain form
+            encode, content_type = choose_encoder("")
         return encode(self._registry), content_type

@@ -17,6 +17,7 @@ HEAD_BYTES_MAX: Final = 8 * 1024
 REQUEST_S: Final = 5.0
 """For a whole request and its answer."""
 CONNECTIONS_MAX: Final = 32
+"""At once; when all are taken, the oldest makes room: who only holds them must not make a service look hung."""
 LOOK_S: Final = 0.5
 STOP_S: Final = 2.0
 LAST_ROUNDS: Final = 3
@@ -59,7 +60,8 @@ class Listener:
         self._loop = asyncio.new_event_loop()
         self._server: asyncio.Server | None = None
         self._looking: asyncio.Task[None] | None = None
-        self._open = 0
+        self._open: dict[asyncio.StreamWriter, None] = {}
+        """From the oldest to the newest."""
         self._thread = threading.Thread(target=self._loop.run_forever, name="probes", daemon=True)
 
     def start(self) -> str:
@@ -112,16 +114,19 @@ class Listener:
             await asyncio.sleep(0)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+        if len(self._open) >= CONNECTIONS_MAX:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.transport.abort()
+        self._open[writer] = None
         try:
-            if self._open <= CONNECTIONS_MAX:
-                with suppress(TimeoutError, OSError):
-                    async with asyncio.timeout(REQUEST_S):
-                        await self._answer(reader, writer)
-                        writer.close()
-                        await writer.wait_closed()
+            with suppress(TimeoutError, OSError):
+                async with asyncio.timeout(REQUEST_S):
+                    await self._answer(reader, writer)
+                    writer.close()
+                    await writer.wait_closed()
         finally:
-            self._open -= 1
+            self._open.pop(writer, None)
             writer.transport.abort()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
