@@ -38,10 +38,10 @@ class Exchange:
         """Whether some of the answer was sent."""
 
     async def receive(self) -> Any:
-        """Return the next piece of the body, or that the caller is gone.
+        """Return the next piece of the body; behind it, that the caller is gone.
 
         Raises:
-            ProblemError: it comes too slowly.
+            ProblemError: it comes too slowly, or its caller is gone before its end, which is no fault of ours.
         """
         if self._body_is_in:
             return await self._receive()
@@ -53,6 +53,9 @@ class Exchange:
         except TimeoutError as exc:
             said = f"body: {self._pace.received_bytes} bytes came, and then nothing for too long"
             raise ProblemError(problem(408, "request_timeout", said)) from exc
+        if message["type"] == "http.disconnect":
+            said = f"body: {self._pace.received_bytes} bytes came, and then its caller was gone"
+            raise ProblemError(problem(400, "invalid_message", said))
         self._pace.came(len(message.get("body", b"")), clock() - began)
         self._body_is_in = not message.get("more_body", False)
         return message
