@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from agent_sandbox.events import Started
 from agent_sandbox.orders import Order
 from agent_sandbox.over_nats import NatsTransport
 from agent_sandbox.results import NoResultYet
 from agent_sandbox.running import RunningTask
 from agent_sandbox.starting import start_task
 from shared.errors import Unavailable
+from shared.messages import TaskResult, Timing
 
 
 class FakeSubscription:
@@ -128,3 +130,25 @@ async def test_waits_for_a_task_end_when_its_client_is_closed() -> None:
         await waiting
     with pytest.raises(NoResultYet):
         await reading
+
+
+async def test_a_start_that_the_result_overtook_is_no_later_than_the_total() -> None:
+    """It is waited for a moment; what took longer to start than to end would be nonsense."""
+    task = running(FakeBus())
+    waiting = asyncio.ensure_future(task.result())
+    task.settle(
+        TaskResult(
+            task=ORDER.task,
+            session=ORDER.session,
+            tenant="t",
+            status="ok",
+            kind="command",
+            timing=Timing(started_ms=1),
+        )
+    )
+    await asyncio.sleep(0.01)
+    task.hear_start(Started(attempt=1))
+    result = await waiting
+
+    assert result.tti_s is not None
+    assert 0.01 <= result.tti_s <= result.total_s
