@@ -33,6 +33,7 @@ def test_the_demo_ends_as_promised_and_leaves_nothing() -> None:
     assert left == []
 
 
+@pytest.mark.slow
 def test_a_demo_that_cannot_start_says_so_and_fails(tmp_path: Path) -> None:
     """No usable isolation: exit code 1, the reason, and nothing left."""
     done = subprocess.run(

@@ -66,6 +66,7 @@ def paused(folder: Folder, worker: str) -> ProcessId:
     return victim
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_paused_zombie_is_replaced_and_can_write_nothing(
     embedded: Folder, client: Client, truth: Bus

@@ -68,6 +68,7 @@ def fork_servers(folder: Folder, attempt: int) -> dict[str, int]:
     return {"sandbox": sandboxes, "worker": workers[0]}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_task_outlives_the_fork_servers_below_it(
     embedded: Folder, client: Client, truth: Bus

@@ -16,6 +16,7 @@ from shared.identity import make_identity, write_secret
 from shared.testing.plugin import admin_options, provision_cluster
 
 
+@pytest.mark.slow
 async def test_a_second_start_finds_identities_ports_and_data(tmp_path: Path) -> None:
     """Also by another object, as after the end of the first process."""
     first = open_cluster(tmp_path / "nats")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from agent_sandbox.over_nats.drawing import IdDrawer
 from pool_manager.adapters.nodes import BusVoice
 from pool_manager.adapters.truth import StreamTruth
@@ -18,6 +20,7 @@ from shared.shards import ShardsDown
 from shared.testing.look import until
 
 
+@pytest.mark.slow
 async def test_clients_draw_no_id_whose_home_lost_its_leader(
     private_cluster: Cluster, connect: Any, connect_client: Any
 ) -> None:

@@ -22,7 +22,6 @@ from shared.testing.plugin import Connect, server_of
 from shared.testing.wait import until
 
 LANE = "default-interactive"
-SOME = ["killed", *(pytest.param(f, marks=pytest.mark.slow) for f in ("hung", "stopped", "cut"))]
 
 
 async def empty_lanes(bus: Bus) -> None:
@@ -98,7 +97,8 @@ async def test_elections_under_load_lose_and_double_nothing(
     assert pulls < 6 * (time.monotonic() - began) / 0.1 + sum(pulled.values()) + 50
 
 
-@pytest.mark.parametrize("fault", SOME)
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["killed", "hung", "stopped", "cut"])
 async def test_a_puller_hears_on_after_its_consumers_leader_is_lost(
     fault: str, private_cluster: Cluster, connect: Connect
 ) -> None:

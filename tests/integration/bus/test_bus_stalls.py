@@ -33,6 +33,7 @@ async def stored_of(bus: Bus, tenant: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 async def test_a_loop_that_stands_still_for_five_seconds_notices_recovers_and_loses_nothing(
     connect: Connect, admin_bus: Bus
 ) -> None:
