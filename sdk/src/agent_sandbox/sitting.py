@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any, Unpack
 import msgspec
 
 from agent_sandbox.keys import Words
-from agent_sandbox.orders import ShellOptions, TerminalOptions, check_options, program_task
+from agent_sandbox.orders import (
+    ShellOptions,
+    TerminalOptions,
+    check_options,
+    make_task_id,
+    program_task,
+)
 from agent_sandbox.positions import Position
+from agent_sandbox.running import bounded
 from agent_sandbox.shell import Seat, Shell
 from shared.errors import NotFound, OutcomeUnknown, Unavailable
 from shared.task import Command, Tty
@@ -33,7 +40,7 @@ async def sit_at_new(
 
     Raises:
         InvalidMessage: the task breaks a limit (named), or there is no such option; it was not published.
-        OutcomeUnknown: no answer; it may have been accepted.
+        OutcomeUnknown: no answer; it may have been accepted, and was cancelled for that case.
     """
     check_options(options, ShellOptions)
     sizes = TerminalOptions.__annotations__.keys()
@@ -43,7 +50,13 @@ async def sit_at_new(
         task = program_task(LOGIN if argv is None else argv, carried)
         assert isinstance(task, Command)
         task = msgspec.structs.replace(task, tty=tty)
-        return Seat(await client.publish_next(session_id, task, carried))
+        task_id = carried["task_id"] = carried.get("task_id") or make_task_id()
+        try:
+            return Seat(await client.publish_next(session_id, task, carried))
+        except (asyncio.CancelledError, OutcomeUnknown):
+            # It may have been accepted: with nobody before it, it would hold its session up for as long as it may run.
+            await bounded(client.cancel(task_id, session_id=session_id))
+            raise
 
 
 async def sit_at(client: Client, session_id: str, task_id: str | None, *, replay: bool) -> Seat:
