@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox import Client, InvalidMessage, NotFound, Output, Started, TaskFailed
+from agent_sandbox import (
+    Client,
+    InvalidMessage,
+    NoResultYet,
+    NotFound,
+    Output,
+    Started,
+    TaskFailed,
+)
 from shared import subjects
 from shared.limits import RESULT_OUTPUT_BYTES_MAX
 
@@ -148,3 +156,14 @@ async def test_a_mistake_of_the_caller_is_refused_before_anything_is_published(
         await client.run(["true"], klass="recovery")
     with pytest.raises(NotFound, match="no pool 'nowhere'"):
         await client.run(["true"], pool="nowhere")
+
+
+async def test_closing_a_session_waits_no_longer_than_it_is_told_to(client: Client) -> None:
+    """It stands behind the task that runs, and closes when that has ended."""
+    session = await client.create_session()
+    busy = await session.start(["sleep", "60"])
+    with pytest.raises(NoResultYet):
+        await session.close(wait_s=0.1)
+    await busy.cancel()
+
+    assert (await session.close(wait_s=30)).raw.session == session.id

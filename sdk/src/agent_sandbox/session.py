@@ -264,13 +264,21 @@ class Session(TerminalSession):
         """
         return await self._client.ask("session", ShowAsk(session=self.id), SessionAnswer)
 
-    async def close(self) -> Result:
+    async def close(self, *, wait_s: float | None = None) -> Result:
         """End the session: its pod goes, it takes nothing more. Closing a session that has ended does nothing.
 
         It comes behind the tasks that the session still has, as the order of tasks says: a program in a terminal, also one
         that was left by `detach`, is hung up or cancelled first, or closing waits for its end.
+
+        Args:
+            wait_s: longest wait for the end once the order to close is accepted, seconds; None: by its deadline.
+
+        Raises:
+            OutcomeUnknown: it may have been accepted, but no answer came.
+            NoResultYet: not closed within the wait (a `TimeoutError`, too); it will be, behind what it still has to do.
         """
-        return await finish(await self._publish(Close(), {}), cancel_with_caller=False)
+        closing = await self._publish(Close(), {})
+        return await finish(closing, cancel_with_caller=False, wait_s=wait_s)
 
     async def _publish(self, task: Task, options: Mapping[str, Any]) -> RunningTask:
         return await self._client.publish_next(self.id, task, options)

@@ -229,10 +229,16 @@ class SyncSession:
         """
         return self._portal.call(self._session.show())
 
-    def close(self) -> Result:
+    def close(self, *, wait_s: float | None = None) -> Result:
         """End the session: its pod goes, it takes nothing more. Closing a session that has ended does nothing.
 
         It comes behind the tasks that the session still has, as the order of tasks says: a program in a terminal, also one
         that was left by `detach`, is hung up or cancelled first, or closing waits for its end.
+
+        Args:
+            wait_s: longest wait for the end once the order to close is accepted, seconds; None: by its deadline.
+
+        Raises:
+            ServiceError: as `Session.close`.
         """
-        return self._portal.call(self._session.close())
+        return self._portal.call(self._session.close(wait_s=wait_s))
