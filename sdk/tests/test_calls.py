@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agent_sandbox.access import Access, ClientOptions, find_access
+from agent_sandbox.orders import Order
 from agent_sandbox.over_http.calls import Call, Calls
 from agent_sandbox.over_http.transport import HttpTransport
 from shared.errors import InvalidMessage, LimitExceeded, OutcomeUnknown, Rejected, Unavailable
@@ -167,3 +168,28 @@ def test_a_state_folders_token_stays_on_this_machine(
     assert "own" not in repr(ClientOptions(token="own"))
     with pytest.raises(InvalidMessage, match="not both"):
         token(servers=("http://127.0.0.1:1", "nats://127.0.0.1:2"))
+
+
+def said(status: str, body: str) -> bytes:
+    """Return a whole answer."""
+    head = f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    return (head + body).encode()
+
+
+NAMED = '{"task":"%s","session":"%s","state":"of a newer gateway"}'
+ITS_ID, OTHER_ID = "3f2b8c1e-8d0f-4a52-9d55-3c1c5b1e7a10", "3f2b8c1e-8d0f-4a52-9d55-3c1c5b1e7a11"
+ORDER = Order(tenant="t", session=ITS_ID, task=ITS_ID, body=b"{}", pool="p", wait_s=1.0)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["<html>Welcome! Please accept our terms.</html>", "", "[]", NAMED % (OTHER_ID, OTHER_ID)],
+)
+async def test_only_an_answer_that_names_the_task_says_that_it_is_accepted(answer: str) -> None:
+    """The page of a network that wants a visitor to log in has status 200, too."""
+    async with Gateway(said("200 OK", answer)).listening() as portal, calls(portal) as made:
+        with pytest.raises(OutcomeUnknown, match=r"127\.0\.0\.1"):
+            await HttpTransport(made).publish(ORDER, time.monotonic() + 5)
+    accepted = said("202 Accepted", NAMED % (ITS_ID, ITS_ID))
+    async with Gateway(accepted).listening() as good, calls(good) as made:
+        await HttpTransport(made).publish(ORDER, time.monotonic() + 5)

@@ -34,6 +34,13 @@ NOTHING = ("session", "dead_letter", "dead_letter_drop")
 T = TypeVar("T")
 
 
+class _Names(msgspec.Struct):
+    """What every `TaskView` says, also a newer gateway's."""
+
+    task: str
+    session: str
+
+
 class HttpTransport:
     """Connections to gateways, for the tenant of one token (see `Transport`)."""
 
@@ -78,8 +85,17 @@ class HttpTransport:
         return HttpWatch(self._calls, order, ear, view)
 
     async def publish(self, order: Order, until: float) -> None:
-        """Publish a task, every try under its id; see `Transport`."""
-        await self._calls.ask(publish_call(order), within_s=until - time.monotonic())
+        """Publish a task, every try under its id; see `Transport`. Only an answer that names the task is one."""
+        answer = await self._calls.ask(publish_call(order), within_s=until - time.monotonic())
+        try:
+            named = msgspec.json.decode(answer.content, type=_Names)
+        except (msgspec.DecodeError, msgspec.ValidationError):
+            named = None
+        if named is None or (named.task, named.session) != (order.task, order.session):
+            raise OutcomeUnknown(
+                f"task {order.task}: what answered (HTTP {answer.status_code}) does not name it; is {answer.url.host} "
+                "a gateway, or something in between?"
+            )
 
     async def read_result(self, session: str, task: str, *, timeout_s: float) -> TaskResult | None:
         """Return the stored result of a task; None: there is none.
