@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agent_sandbox.client import Client
 from agent_sandbox.events import Started
 from agent_sandbox.orders import Order
 from agent_sandbox.over_nats import NatsTransport
@@ -152,3 +153,65 @@ async def test_a_start_that_the_result_overtook_is_no_later_than_the_total() -> 
 
     assert result.tti_s is not None
     assert 0.01 <= result.tti_s <= result.total_s
+
+
+class HalfBus:
+    """Confirms the first subscription; the second waits for ever."""
+
+    def __init__(self) -> None:
+        """Have none."""
+        self.taken: list[FakeSubscription] = []
+        self.half = asyncio.Event()
+
+    async def subscribe(self, *_: Any) -> FakeSubscription:
+        """Take the first."""
+        if self.taken:
+            self.half.set()
+            await asyncio.Event().wait()
+        self.taken.append(FakeSubscription())
+        return self.taken[0]
+
+
+async def test_a_caller_who_is_cancelled_while_one_of_two_is_heard_leaves_no_subscription() -> None:
+    """Else it would hear for as long as its client is open."""
+    bus = HalfBus()
+    listening = asyncio.ensure_future(running(bus).listen())
+    await bus.half.wait()
+    listening.cancel()
+    await asyncio.wait({listening})
+
+    assert listening.cancelled()
+    assert [one.ended for one in bus.taken] == [True]
+
+
+class ClosedTransport(NatsTransport):
+    """Knows whether it was closed."""
+
+    is_closed = False
+
+    async def close(self) -> None:
+        """Close."""
+        self.is_closed = True
+
+
+async def test_a_client_is_closed_also_where_a_task_can_not_be_forgotten() -> None:
+    """Else its connection stays open for as long as the program."""
+
+    class BadSubscription(FakeSubscription):
+        async def unsubscribe(self) -> None:
+            raise Unavailable("no answer")
+
+    class BadBus:
+        async def subscribe(self, *_: Any) -> FakeSubscription:
+            return BadSubscription()
+
+    bus: Any = BadBus()
+    client, transport = Client(), ClosedTransport(bus, "t")
+    client._transport = transport
+    watched = RunningTask(transport, ORDER)
+    client._watched.add(watched)
+    await watched.listen()
+    with pytest.raises(Unavailable, match="no answer"):
+        await client.__aexit__(None, None, None)
+
+    assert transport.is_closed

@@ -60,8 +60,15 @@ class Connected:
         watched = list(self._watched)
         for running in watched:
             running.abandon("the client was closed")
-        await asyncio.gather(*(running.forget() for running in watched))
-        await transport.close()
+        try:
+            said = await asyncio.gather(
+                *(running.forget() for running in watched), return_exceptions=True
+            )
+        finally:
+            await transport.close()
+        for error in said:
+            if error is not None:
+                raise error
 
     @property
     def transport(self) -> Transport:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from agent_sandbox.events import Event, Here
@@ -41,22 +41,13 @@ class NatsWatch:
             InvalidMessage: the task is not yet where the reader says that he was.
             NotFound: there is no such task (any more), and he says that he has read of it.
         """
-        heard = await asyncio.gather(
-            self._bus.subscribe(subjects.done(*self._names), self._hear_result),
-            self._bus.subscribe(subjects.output(*self._names), self._hear_event),
-            return_exceptions=True,
-        )
-        self._subscriptions = [one for one in heard if not isinstance(one, BaseException)]
-        for one in heard:
-            if isinstance(one, BaseException):
-                await self.close()
-                raise one
-        if self._after is not None and self._after.epoch:
-            try:
+        try:
+            await self._subscribe_both()
+            if self._after is not None and self._after.epoch:
                 await check_position(self._bus, self._names, self._after)
-            except BaseException:
-                await self.close()
-                raise
+        except BaseException:
+            await self.close()
+            raise
 
     def accepted(self) -> None:
         """Do nothing: subjects are heard before anybody speaks on them."""
@@ -103,6 +94,20 @@ class NatsWatch:
         subscriptions, self._subscriptions = self._subscriptions, []
         for subscription in subscriptions:
             await subscription.unsubscribe()
+
+    async def _subscribe_both(self) -> None:
+        heard = await asyncio.gather(
+            self._subscribe(subjects.done(*self._names), self._hear_result),
+            self._subscribe(subjects.output(*self._names), self._hear_event),
+            return_exceptions=True,
+        )
+        for error in heard:
+            if error is not None:
+                raise error
+
+    async def _subscribe(self, subject: str, hear: Callable[[Message], None]) -> None:
+        """Hear a subject; kept at once, since whoever waits for both may be cancelled between them."""
+        self._subscriptions.append(await self._bus.subscribe(subject, hear))
 
     async def _first_of(self, result: asyncio.Future[TaskResult]) -> None:
         """Wait for the result or a message; the caller bounds it."""
