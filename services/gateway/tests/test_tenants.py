@@ -81,3 +81,32 @@ def test_what_can_not_be_read_changes_nothing(tmp_path: Path) -> None:
     write(path, {"one": ["b"]})
     assert tenants.refresh()
     assert tenants.of_token("a") is None
+
+
+def test_what_is_wrong_with_the_file_is_said_once_for_each_change(tmp_path: Path) -> None:
+    """It is looked at each second: a warning for each look would fill the log. What was read last holds."""
+    path = tmp_path / "tenants.json"
+    write(path, {"one": ["a"]})
+    tenants = Tenants(path)
+    tenants.refresh()
+
+    path.write_text("{")
+    with pytest.raises(InvalidMessage):
+        tenants.refresh()
+    assert not tenants.refresh()
+    path.write_text("[[")
+    with pytest.raises(InvalidMessage):
+        tenants.refresh()
+    path.chmod(0o644)
+    with pytest.raises(Forbidden, match="0600"):
+        tenants.refresh()
+    assert not tenants.refresh()
+    path.unlink()
+    with pytest.raises(Forbidden):
+        tenants.refresh()
+    assert not tenants.refresh()
+    assert tenants.of_token("a") == "one"
+
+    write(path, {"two": ["b"]})
+    assert tenants.refresh()
+    assert [tenants.of_token(token) for token in "ab"] == [None, "two"]

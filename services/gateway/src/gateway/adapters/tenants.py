@@ -45,6 +45,8 @@ class Tenants:
     def refresh(self) -> bool:
         """Read the file if it has changed; return whether it had.
 
+        What is wrong with it is raised once, until it changes again; what was read last holds.
+
         Raises:
             Forbidden: it can't be read, or others than its owner may.
             InvalidMessage: it is damaged, or two tenants have the same token.
@@ -52,17 +54,23 @@ class Tenants:
         try:
             with self._path.open("rb") as file:
                 status = os.fstat(file.fileno())
-                seen = (status.st_ino, status.st_mtime_ns, status.st_size)
-                if seen == self._seen:
-                    return False
-                if status.st_mode & 0o077:
-                    raise Forbidden(f"{self._path} must be for its owner alone (mode 0600)")
-                text = file.read()
+                seen = (status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode)
+                text = b"" if seen == self._seen else file.read()
         except OSError as exc:
+            if not self._is_new((exc.errno or 0,)):
+                return False
             raise Forbidden(f"tenants {self._path}: {exc.strerror}") from exc
+        if not self._is_new(seen):
+            return False
+        if status.st_mode & 0o077:
+            raise Forbidden(f"{self._path} must be for its owner alone (mode 0600)")
         self.known, self._by_token = read_tenants(text)
-        self._seen = seen
         return True
+
+    def _is_new(self, seen: tuple[int, ...]) -> bool:
+        """Note what the file looks like, or why it can't be read; return whether that is another than before."""
+        before, self._seen = self._seen, seen
+        return seen != before
 
     def of_token(self, token: str) -> str | None:
         """Return the tenant that has this token, or None."""
