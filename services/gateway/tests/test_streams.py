@@ -32,6 +32,11 @@ class Events:
             self.closed = True
 
 
+def id_of(event: StreamEvent) -> bytes:
+    """Write an event."""
+    return event.id.encode()
+
+
 async def for_ever() -> None:
     """Be a reader who stays."""
     await asyncio.Event().wait()
@@ -59,16 +64,35 @@ def test_a_gateway_that_leaves_opens_none() -> None:
 
 
 async def test_all_events_are_sent_in_order_and_then_it_ends() -> None:
-    """The last one is the task's result."""
+    """The last one is the task's result; what is ready goes in one piece."""
     events, sent = Events(5), []
 
-    async def send(event: StreamEvent | None) -> None:
-        assert event is not None
-        sent.append(event.id)
+    async def send(pieces: list[bytes]) -> None:
+        sent.append(pieces)
 
-    assert await Streams(1).pump(events.read(), send, for_ever())
-    assert sent == ["0", "1", "2", "3", "4"]
+    assert await Streams(1).pump(events.read(), id_of, send, for_ever())
+    assert sent == [[b"0", b"1", b"2", b"3", b"4"]]
     assert events.closed
+
+
+async def test_a_slow_reader_lets_little_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events are read as they are taken: beyond a piece's bound they wait where they are held in few bytes."""
+    monkeypatch.setattr(module, "READY_BYTES_MAX", 3)
+    written, sent = 0, []
+
+    def write(event: StreamEvent) -> bytes:
+        nonlocal written
+        written += 1
+        return id_of(event)
+
+    async def send(pieces: list[bytes]) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        sent.append(len(pieces))
+        assert written <= sum(sent) + 3
+
+    assert await Streams(1).pump(Events(10).read(), write, send, for_ever())
+    assert sent == [3, 3, 3, 1]
 
 
 @pytest.mark.parametrize("how", ["gone", "leaving", "stalled", "broken"])
@@ -77,12 +101,13 @@ async def test_a_stream_ends_with_its_reader_and_with_its_gateway(
 ) -> None:
     """And leaves nothing that goes on reading."""
     monkeypatch.setattr(module, "STALL_S", 0.05)
+    monkeypatch.setattr(module, "READY_BYTES_MAX", 1)  # one event at a time
     streams, events = Streams(1), Events(2, more=True)
     has_left = asyncio.Event()
-    sent: list[StreamEvent | None] = []
+    sent: list[list[bytes]] = []
 
-    async def send(event: StreamEvent | None) -> None:
-        sent.append(event)
+    async def send(pieces: list[bytes]) -> None:
+        sent.append(pieces)
         if how == "broken":
             raise OSError("the connection broke")
         if len(sent) == 2:
@@ -95,7 +120,7 @@ async def test_a_stream_ends_with_its_reader_and_with_its_gateway(
 
     before = asyncio.all_tasks()
     async with asyncio.timeout(5):
-        pumping = streams.pump(events.read(), send, has_left.wait())
+        pumping = streams.pump(events.read(), id_of, send, has_left.wait())
         if how == "broken":
             with pytest.raises(OSError, match="broke"):
                 await pumping
@@ -112,11 +137,11 @@ async def test_a_stream_on_which_nothing_happens_gives_signs_of_life(
     monkeypatch.setattr(module, "ALIVE_S", 0.01)
     streams, events, signs = Streams(1), Events(1, more=True), []
 
-    async def send(event: StreamEvent | None) -> None:
-        signs.append(event)
+    async def send(pieces: list[bytes]) -> None:
+        signs.append(pieces)
         if len(signs) == 4:
             streams.leave()
 
     async with asyncio.timeout(5):
-        await streams.pump(events.read(), send, for_ever())
-    assert [event is None for event in signs] == [False, True, True, True]
+        await streams.pump(events.read(), id_of, send, for_ever())
+    assert signs == [[b"0"], [], [], []]

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
@@ -53,6 +52,8 @@ class HttpWatch:
         self._is_behind_all = view.after is not None and view.after.ended
         self._muted = False
         self._events: asyncio.Queue[Event] = asyncio.Queue(EVENTS_MAX)
+        self._news = asyncio.Event()
+        """There are events, or there will be none."""
         self._reading: asyncio.Task[None] | None = None
         self._is_open = False
         self._ended: ServiceError | None = None
@@ -64,6 +65,7 @@ class HttpWatch:
         """Begin to read the stream."""
         if self._reading is None and not self._is_behind_all:
             self._reading = asyncio.create_task(self._read_all(), name="task-stream")
+            self._reading.add_done_callback(lambda _: self._news.set())
 
     async def read(self) -> TaskResult | None:
         """Ask for the result where the stream would not bring it: it is broken, or nobody reads what it has brought.
@@ -87,20 +89,13 @@ class HttpWatch:
     async def events(self, result: asyncio.Future[TaskResult]) -> AsyncGenerator[Event, None]:
         """Yield what happens, in order and each once; end where the stream does."""
         while True:
+            self._news.clear()
             while not self._events.empty():
                 yield self._events.get_nowait()
-            reading = self._reading
-            if reading is None or reading.done():
+            if self._reading is None or self._reading.done():
                 await result  # there already; or it says why it can't come
                 return
-            getting = asyncio.ensure_future(self._events.get())
-            both: tuple[asyncio.Future[Any], ...] = (getting, reading)
-            try:
-                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-                if getting.done():
-                    yield getting.result()
-            finally:
-                getting.cancel()
+            await self._news.wait()
 
     def mute(self) -> None:
         """Keep nothing for `events` from now on, and let the stream go on where it waits for its reader."""
@@ -174,6 +169,7 @@ class HttpWatch:
             self._ear.hear_start(event)
         if not self._muted:
             await self._events.put(event)
+            self._news.set()
 
 
 def event_of(said: StreamEvent) -> Event:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from typing import Any
 
 from agent_sandbox.events import Event, Here
 from agent_sandbox.orders import Order
@@ -69,6 +68,7 @@ class NatsWatch:
             return
         sequencer = self._sequencer
         replay = Replay(self._bus, self._names, sequencer)
+        result.add_done_callback(lambda _: self._heard.set())
         while True:
             self._heard.clear()
             while (events := sequencer.pop()) is not None:
@@ -81,7 +81,7 @@ class NatsWatch:
             if ended is not None or sequencer.is_stuck:
                 await replay.step(ended)
             else:
-                await self._first_of(result)
+                await self._heard.wait()  # a message or the result; the caller bounds it
         for event in sequencer.finish(result.result()):
             yield event
 
@@ -108,15 +108,6 @@ class NatsWatch:
     async def _subscribe(self, subject: str, hear: Callable[[Message], None]) -> None:
         """Hear a subject; kept at once, since whoever waits for both may be cancelled between them."""
         self._subscriptions.append(await self._bus.subscribe(subject, hear))
-
-    async def _first_of(self, result: asyncio.Future[TaskResult]) -> None:
-        """Wait for the result or a message; the caller bounds it."""
-        heard = asyncio.ensure_future(self._heard.wait())
-        both: tuple[asyncio.Future[Any], ...] = (result, heard)
-        try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            heard.cancel()
 
     def _hear_result(self, message: Message) -> None:
         try:

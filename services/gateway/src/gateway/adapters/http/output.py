@@ -21,7 +21,6 @@ from gateway.adapters.http.told import ALIVE, as_server_event, as_text
 from gateway.adapters.measuring import Meter
 from gateway.core.problems import of_error
 from shared.errors import ServiceError
-from shared.rest import StreamEvent
 
 EVENT_STREAM = "text/event-stream"
 PROTOCOL = "agent-sandbox"
@@ -69,8 +68,8 @@ class EventStream(Response[bytes]):
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        async def say(event: StreamEvent | None) -> None:
-            body = ALIVE if event is None else as_server_event(event)
+        async def say(pieces: list[bytes]) -> None:
+            body = b"".join(pieces) or ALIVE
             await send({"type": "http.response.body", "body": body, "more_body": True})
 
         async with place:
@@ -81,8 +80,8 @@ class EventStream(Response[bytes]):
             }
             wire = [(name.encode(), value.encode()) for name, value in fields.items()]
             await send({"type": "http.response.start", "status": 200, "headers": wire})
-            await say(None)
-            await streams.pump(events, say, gone())
+            await say([])
+            await streams.pump(events, as_server_event, say, gone())
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
@@ -148,14 +147,16 @@ async def _serve(socket: AnySocket, meter: Meter, streams: Streams, asked: Asked
         await socket.accept(subprotocols=PROTOCOL if PROTOCOL in offered else None)
         if all_told is not None:
             reading = obey(socket, client, asked.session, asked.task)
-            is_done = await streams.pump(all_told, lambda event: _say(socket, event), reading)
+            is_done = await streams.pump(
+                all_told, as_text, lambda pieces: _say(socket, pieces), reading
+            )
         cut = CLOSE_LEAVING if streams.leaving.is_set() else CLOSE_CUT
         await _close(socket, CLOSE_DONE if is_done else cut)
 
 
-async def _say(socket: AnySocket, event: StreamEvent | None) -> None:
-    if event is not None:  # pings are the server's business
-        await socket.send_text(as_text(event).decode())
+async def _say(socket: AnySocket, pieces: list[bytes]) -> None:
+    for piece in pieces:  # none: pings are the server's business
+        await socket.send_text(piece.decode())
 
 
 async def _close(socket: AnySocket, code: int) -> None:

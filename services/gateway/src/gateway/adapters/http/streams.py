@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager
-from typing import Any
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 
 import msgspec
 
@@ -25,6 +24,8 @@ ALIVE_S = 15.0
 """A stream on which nothing happens says so often that its reader is still heard."""
 STALL_S = 60.0
 """A reader that takes nothing for so long is gone; one that is not goes on from where it was."""
+READY_BYTES_MAX = 64 * 1024
+"""Sent at once; an event on top of it may be as large as any."""
 LIVE_BYTES_MAX = 256 * 1024
 """Held for one slow reader. What comes on top is read again from where it is stored."""
 KNOWN_S = 2.0
@@ -74,45 +75,82 @@ class Streams:
     async def pump(
         self,
         events: AsyncGenerator[StreamEvent, None],
-        send: Callable[[StreamEvent | None], Awaitable[None]],
+        write: Callable[[StreamEvent], bytes],
+        send: Callable[[list[bytes]], Awaitable[None]],
         gone: Awaitable[object],
     ) -> bool:
         """Send events until the last one, until the reader is gone or too slow, or this gateway leaves.
 
         Args:
             events: what to send.
-            send: sends one; None: a sign of life.
+            write: returns one as it is sent.
+            send: sends all that are ready, in order; none: a sign of life.
             gone: returns when the reader is gone.
 
         Returns:
             Whether the last one was sent.
         """
+        ready = _Ready()
+        filling = asyncio.create_task(ready.fill(events, write), name="stream")
         ends = (asyncio.ensure_future(gone), asyncio.ensure_future(self.leaving.wait()))
-        following: asyncio.Future[StreamEvent | None] | None = None
-        waits: tuple[asyncio.Future[Any], ...]
+        for each in (filling, *ends):
+            each.add_done_callback(lambda _: ready.changed.set())
         try:
-            while not any(end.done() for end in ends):
-                if following is None:
-                    following = asyncio.ensure_future(anext(events, None))
-                waits = (following, *ends)
-                await asyncio.wait(waits, timeout=ALIVE_S, return_when=asyncio.FIRST_COMPLETED)
-                event = None
-                if following.done():
-                    event, following = following.result(), None
-                    if event is None:
-                        return True
-                if not any(end.done() for end in ends):
+            while True:
+                await _moment(ready.changed)
+                if any(end.done() for end in ends):
+                    return False
+                is_last, pieces = filling.done(), ready.take()
+                if pieces or not is_last:
                     async with asyncio.timeout(STALL_S):
-                        await send(event)
+                        await send(pieces)
+                if is_last:
+                    filling.result()
+                    return True
         except TimeoutError:  # it takes nothing any more
-            pass
+            return False
         finally:
-            waits = ends if following is None else (following, *ends)
-            for wait in waits:
-                wait.cancel()
-            await asyncio.wait(waits)
+            for each in (filling, *ends):
+                each.cancel()
+            await asyncio.wait((filling, *ends))
             await events.aclose()
-        return False
+
+
+class _Ready:
+    """What can be sent at once, in one piece: whoever fills it waits while there is much."""
+
+    def __init__(self) -> None:
+        self.changed = asyncio.Event()
+        self._pieces: list[bytes] = []
+        self._bytes = 0
+        self._taken = asyncio.Event()
+
+    async def fill(
+        self, events: AsyncGenerator[StreamEvent, None], write: Callable[[StreamEvent], bytes]
+    ) -> None:
+        """Put events here until the last one."""
+        async for event in events:
+            piece = write(event)
+            self._pieces.append(piece)
+            self._bytes += len(piece)
+            self.changed.set()
+            if self._bytes >= READY_BYTES_MAX:
+                self._taken.clear()
+                await self._taken.wait()
+
+    def take(self) -> list[bytes]:
+        """Take all."""
+        self.changed.clear()
+        pieces, self._pieces, self._bytes = self._pieces, [], 0
+        self._taken.set()
+        return pieces
+
+
+async def _moment(changed: asyncio.Event) -> None:
+    """Wait until something has changed, or a sign of life is due."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(ALIVE_S):
+            await changed.wait()
 
 
 def is_behind_all(asked: Asked) -> bool:
