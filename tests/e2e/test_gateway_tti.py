@@ -113,7 +113,7 @@ async def until_ended(gateway: httpx.AsyncClient, link: str) -> None:
     """Wait until a task has its result."""
 
     async def has_ended() -> bool:
-        return bool((await gateway.get(link)).json()["state"] == "ended")
+        return bool((await gateway.get(link)).json().get("state") == "ended")
 
     await until(has_ended, within_s=20)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,7 @@ def test_the_python_package(embedded: Folder) -> None:
     assert re.fullmatch(r"42\n first instruction after \d+\.\d+ s\n'2'\n\n", said)
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")
 def test_curl(embedded: Folder) -> None:
     """Through a gateway: each create tells its time to interactive, output comes as events, files as bytes."""
     said = run(["bash", "-euc", block("curl")], embedded)

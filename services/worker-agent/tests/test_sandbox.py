@@ -21,6 +21,11 @@ from worker_agent.pod import Pod, read_pod
 from worker_agent.ports import RunOrder
 
 WAIT_S = 10.0
+KILL_OTHERS = (
+    "for stat in /proc/[0-9]*/stat; do read -r pid _ _ parent _ <$stat || continue; "
+    "[ $parent != $PPID ] || [ $pid = $$ ] || kill -9 $pid; done 2>/dev/null"
+)
+"""All children of the runner but this shell; not every machine has `ps`."""
 STARTED: list[float] = []
 """When user code began, by its orders."""
 NO_OBJECTS: Any = None
@@ -154,7 +159,7 @@ async def test_code_that_finds_another_interpreter_than_the_open_hears_why(runne
     """What ended the first one is said, not that there was none."""
     sandbox = RunnerSandbox(runner.channel, make_pod(runner.workspace))
     await run(sandbox, make_order(task.Open(keep=True)))
-    await run(sandbox, make_order("kill -9 $(ps -o pid= --ppid $PPID | grep -v $$)"))
+    await run(sandbox, make_order(KILL_OTHERS))
     end = await run(sandbox, make_order(task.Python(code="1")))
 
     assert end.interpreter is not None

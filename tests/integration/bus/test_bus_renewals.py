@@ -19,6 +19,8 @@ from shared.testing.plugin import Connect
 from shared.testing.wait import until
 
 RENEWALS = 40
+TRAFFIC_MIN = 40
+"""Of each kind of message: on a busy machine it takes some more renewals."""
 STEP_S = 0.002
 BELL = subjects.bell("default", "interactive", 1)
 """Of a lane into which nothing is put here."""
@@ -190,8 +192,10 @@ async def test_nothing_is_lost_either_way_while_a_credential_is_renewed_again_an
     await traffic.begin()
     talking = [asyncio.create_task(each) for each in (traffic.say(), traffic.ask(), traffic.pull())]
 
-    for _ in range(RENEWALS):
+    renewals = 0
+    while renewals < RENEWALS or min(traffic.sent.values()) < TRAFFIC_MIN:
         await bus.use_credential(renew())
+        renewals += 1
         await asyncio.sleep(STEP_S)
     traffic.end()
     await asyncio.gather(*talking)
@@ -200,4 +204,3 @@ async def test_nothing_is_lost_either_way_while_a_credential_is_renewed_again_an
     assert traffic.failed == []
     assert lost == []
     assert bus.refusals == ()
-    assert min(traffic.sent.values()) > RENEWALS

@@ -1,11 +1,14 @@
 """All user processes at once: to stop them, let them go on, kill them."""
 
 import os
+import signal
 import time
 from contextlib import suppress
 
 _ROUNDS_MAX = 64
 _PAUSE_S = 0.001
+_ORDER_S = 0.2
+"""Longest time that keeping the order may take: what is in a long system call stops late."""
 _AT_REST = (b"T", b"t", b"Z", b"X")
 
 
@@ -17,26 +20,33 @@ def signal_everyone(number: int, *, bounded: bool) -> None:
         bounded: Whether kill(-1) reaches nobody else: the runner is pid 1 of a pid namespace, or in a signal scope of its
             own. The kernel then does it in one step that no fork can slip through.
     """
-    if not bounded:
+    if number in (signal.SIGSTOP, signal.SIGCONT) or not bounded:  # the one step has no order
         _walk(number)
-        return
-    with suppress(ProcessLookupError, PermissionError):  # there's nobody
-        os.kill(-1, number)
+    if bounded:
+        with suppress(ProcessLookupError, PermissionError):  # there's nobody
+            os.kill(-1, number)
 
 
 def _walk(number: int) -> None:
-    """Without a border in the kernel: read who is there, again and again until nobody new turns up."""
+    """Without a border in the kernel: read who is there, again and again until nobody new turns up.
+
+    Parents are at rest before their children are stopped, and go on after them: a shell that saw its job stopped would
+    take it for a ^Z.
+    """
     told: set[int] = set()
+    end_at_s = time.monotonic() + _ORDER_S
     for _ in range(_ROUNDS_MAX):
-        new = _descendants(os.getpid()) - told
+        new = [pid for pid in _descendants(os.getpid()) if pid not in told]
         if not new:
             return
-        for pid in new:
+        for pid in reversed(new) if number == signal.SIGCONT else new:
             try:
                 os.kill(pid, number)
             except (ProcessLookupError, PermissionError):
                 continue
-        told |= new
+            while number == signal.SIGSTOP and _runs(pid) and time.monotonic() < end_at_s:
+                time.sleep(_PAUSE_S / 10)
+        told.update(new)
 
 
 def wait_stopped(limit_s: float) -> None:
@@ -70,19 +80,17 @@ def _state(path: str) -> tuple[bytes, int]:
     return fields[0], int(fields[1])
 
 
-def _descendants(root: int) -> set[int]:
+def _descendants(root: int) -> list[int]:
+    """Returns all who live below a process, parents before their children."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             state, parent = _state(name)
             if state not in (b"Z", b"X"):
                 children.setdefault(parent, []).append(int(name))
-    found: set[int] = set()
-    todo = [root]
-    while todo:
-        for pid in children.get(todo.pop(), ()):
-            found.add(pid)
-            todo.append(pid)
+    found = list(children.get(root, ()))
+    for pid in found:  # it grows while it is walked
+        found += children.get(pid, ())
     return found
 
 
