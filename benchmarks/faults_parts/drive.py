@@ -185,6 +185,7 @@ class Driver:
             later = fault in scenario.leading and scenario.story == "later"
             if later or scenario.story == "kept":
                 about = (cast.id("s"),)
+            first = 2 if later else 1  # the first start is the opened session's own
             times = DEATHS if scenario.story == "poison" and fault.step == POISONED else 1
             plans += [
                 Plan(
@@ -194,7 +195,7 @@ class Driver:
                     about=() if BY_NAME[fault.step].wide else about,
                     nth=nth,
                 )
-                for nth in range(1, times + 1)
+                for nth in range(first, first + times)
             ]
         if scenario.story.startswith("race"):
             sign = Plan(
