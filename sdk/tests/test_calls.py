@@ -13,6 +13,7 @@ import pytest
 from agent_sandbox.access import Access, ClientOptions, find_access
 from agent_sandbox.orders import Order
 from agent_sandbox.over_http.calls import Call, Calls
+from agent_sandbox.over_http.publishing import publish_order
 from agent_sandbox.over_http.transport import HttpTransport
 from shared.errors import InvalidMessage, LimitExceeded, OutcomeUnknown, Rejected, Unavailable
 from shared.testing.gateways import BREAK, HANG, OK, Gateway, problem
@@ -189,7 +190,7 @@ async def test_only_an_answer_that_names_the_task_says_that_it_is_accepted(answe
     """The page of a network that wants a visitor to log in has status 200, too."""
     async with Gateway(said("200 OK", answer)).listening() as portal, calls(portal) as made:
         with pytest.raises(OutcomeUnknown, match=r"127\.0\.0\.1"):
-            await HttpTransport(made).publish(ORDER, time.monotonic() + 5)
+            await publish_order(made, ORDER, time.monotonic() + 5)
     accepted = said("202 Accepted", NAMED % (ITS_ID, ITS_ID))
     async with Gateway(accepted).listening() as good, calls(good) as made:
-        await HttpTransport(made).publish(ORDER, time.monotonic() + 5)
+        await publish_order(made, ORDER, time.monotonic() + 5)

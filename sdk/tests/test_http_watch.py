@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import msgspec
 import pytest
 
 from agent_sandbox.access import Access
 from agent_sandbox.events import Output, Started
-from agent_sandbox.orders import name_order
+from agent_sandbox.orders import Order, name_order
 from agent_sandbox.over_http import calls as module
 from agent_sandbox.over_http.calls import Call, Calls
 from agent_sandbox.over_http.sse import LINE_BYTES_MAX, EventReader
@@ -22,6 +23,8 @@ from shared.testing.gateways import Gateway, problem
 
 ORDER = name_order("default", "task-0001", None)
 RESULT = TaskResult(task="task-0001", session="task-0001", status="ok", tenant="default", epoch=1)
+TASK = "3f2b8c1e-8d0f-4a52-9d55-3c1c5b1e7a10"
+NEW_ORDER = Order(tenant="t", session=TASK, task=TASK, body=b"{}", pool="p", wait_s=5.0)
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 STRANGE = "a\u2028b\u2029c\x85d\x0be\r\nf"
 """All of it ends a line by Unicode, and all but the last lies in JSON as it is."""
@@ -83,6 +86,60 @@ async def test_a_stream_for_which_there_is_no_place_is_opened_later() -> None:
     """The task runs all the same: its result is no refusal."""
     busy = problem(429, "too_many_requests", more="retry-after: 0.01\r\n")
     assert await read_all(busy, busy, HEAD + output("hi") + LAST) == ["hi"]
+
+
+def created(body: bytes, place: str = "/v1/tasks/{}/output?accepted_ms=1") -> bytes:
+    """Return the answer to a create that is the task's stream."""
+    where = f"content-location: {place.format(TASK)}\r\n".encode()
+    view = b'id: 0\ndata: {"event":"accepted","id":"0","task":"%s"}\n\n' % TASK.encode()
+    return HEAD.replace(b"\r\n", b"\r\n" + where, 1) + view + body
+
+
+async def publish_and_read(*answers: bytes) -> tuple[list[str], list[str]]:
+    """Publish a task at a gateway that answers so; return what it has written, and the requests' first lines."""
+    async with Gateway(*answers).listening() as gateway:
+        made, listener = Calls(Access((gateway.url,), None, "token-1")), Listener()
+        watch = HttpWatch(made, NEW_ORDER, listener, NEW)
+        try:
+            async with asyncio.timeout(10):
+                await watch.publish(time.monotonic() + 5)
+                watch.accepted()
+                texts = [
+                    event.data.decode()
+                    async for event in watch.events(listener.result)
+                    if isinstance(event, Output)
+                ]
+        finally:
+            await watch.close()
+            assert made.has_place, "its place is given back"
+            await made.close()
+    return texts, [head.partition(" HTTP")[0].partition("?")[0] for head in gateway.heard]
+
+
+async def test_a_publish_is_answered_with_the_stream() -> None:
+    """One request for both."""
+    texts, asked = await publish_and_read(created(output("hi") + LAST))
+    assert (texts, asked) == (["hi"], ["POST /v1/tasks"])
+
+
+async def test_a_stream_that_a_publish_opened_is_gone_on_with_where_it_breaks_off() -> None:
+    """And one that the gateway had no place for, or does not know yet, is opened behind the publish."""
+    texts, asked = await publish_and_read(
+        created(output("a")), HEAD + output("b") + LAST.replace(b"id: 2", b"id: 3")
+    )
+    assert texts == ["a", "b"]
+    assert asked == ["POST /v1/tasks", f"GET /v1/sessions/{TASK}/tasks/{TASK}/output"]
+
+    view = b'{"task":"%s","session":"%s"}' % (TASK.encode(), TASK.encode())
+    plain = b"HTTP/1.1 202 Accepted\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(view)
+    assert await publish_and_read(plain + view, HEAD + output("hi") + LAST) == (["hi"], asked)
+
+
+async def test_a_stream_that_does_not_name_the_task_is_no_acceptance() -> None:
+    """Whatever lies between may answer with one of its own."""
+    for place in ("/v1/tasks/another/output", ""):
+        with pytest.raises(OutcomeUnknown, match="does not name it"):
+            await publish_and_read(created(LAST, place))
 
 
 async def test_streams_leave_connections_for_what_is_asked_meanwhile(

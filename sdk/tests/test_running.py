@@ -14,6 +14,7 @@ from agent_sandbox.over_nats import NatsTransport
 from agent_sandbox.results import NoResultYet
 from agent_sandbox.running import RunningTask
 from agent_sandbox.starting import start_task
+from shared.bus import PubAck
 from shared.errors import Unavailable
 from shared.messages import TaskResult, Timing
 
@@ -64,7 +65,7 @@ async def test_a_task_that_cannot_be_heard_keeps_no_subscription() -> None:
     """One of two was taken; the error comes out as it is."""
     bus = FakeBus()
     with pytest.raises(Unavailable):
-        await running(bus).listen()
+        await running(bus).watch.listen()
 
     assert [one.ended for one in bus.taken] == [True]
 
@@ -97,9 +98,10 @@ class MovingBus:
             raise Unavailable("no answer")
         return FakeSubscription()
 
-    async def publish_acked(self, *_: Any, message_id: str, **__: Any) -> None:
+    async def publish_acked(self, *_: Any, message_id: str, **__: Any) -> PubAck:
         """Take it."""
         self.published.append(message_id)
+        return PubAck("WQ", len(self.published))
 
 
 async def test_a_server_that_dies_before_the_publish_is_no_error() -> None:
@@ -175,7 +177,7 @@ class HalfBus:
 async def test_a_caller_who_is_cancelled_while_one_of_two_is_heard_leaves_no_subscription() -> None:
     """Else it would hear for as long as its client is open."""
     bus = HalfBus()
-    listening = asyncio.ensure_future(running(bus).listen())
+    listening = asyncio.ensure_future(running(bus).watch.listen())
     await bus.half.wait()
     listening.cancel()
     await asyncio.wait({listening})
@@ -210,7 +212,7 @@ async def test_a_client_is_closed_also_where_a_task_can_not_be_forgotten() -> No
     client._transport = transport
     watched = RunningTask(transport, ORDER)
     client._watched.add(watched)
-    await watched.listen()
+    await watched.watch.listen()
     with pytest.raises(Unavailable, match="no answer"):
         await client.__aexit__(None, None, None)
 

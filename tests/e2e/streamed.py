@@ -51,23 +51,44 @@ class Site:
             http.stream("GET", f"/v1/tasks/{task}/output", headers=headers, params=params) as said,
         ):
             assert said.status_code == 200, await said.aread()
-            assert said.headers["content-type"].startswith("text/event-stream")
-            fields: dict[str, str] = {}
-            async for line in said.aiter_lines():
-                if line:
-                    name, _, value = line.partition(": ")
-                    fields[name] = value
-                elif "data" in fields:
-                    event = msgspec.json.decode(fields["data"], type=StreamEvent)
-                    assert (fields["id"], fields["event"]) == (event.id, event.event)
-                    yield event
-                    fields = {}
+            async for event in events_of(said):
+                yield event
+
+    async def created(
+        self, path: str, task: dict[str, Any], *, gateway: int = 0, key: str = ""
+    ) -> AsyncIterator[StreamEvent]:
+        """Create a task and yield the events that are the answer."""
+        headers = {"accept": "text/event-stream"} | ({"idempotency-key": key} if key else {})
+        async with (
+            self.http(gateway) as http,
+            http.stream("POST", path, headers=headers, json=task) as said,
+        ):
+            assert said.status_code == 200, await said.aread()
+            async for event in events_of(said):
+                if event.view is not None:
+                    assert said.headers["content-location"] == event.view.links["output"]
+                yield event
 
     def socket(self, task: str, *, gateway: int = 0, query: str = "", **more: Any) -> connect:
         """Return a WebSocket to a task's events, not yet open."""
         url = self.urls[gateway].replace("http", "ws", 1)
         fields = {"additional_headers": self.headers, "proxy": None, **more}
         return connect(f"{url}/v1/tasks/{task}/stream{query}", **fields)
+
+
+async def events_of(said: httpx.Response) -> AsyncIterator[StreamEvent]:
+    """Yield the events of an answer."""
+    assert said.headers["content-type"].startswith("text/event-stream")
+    fields: dict[str, str] = {}
+    async for line in said.aiter_lines():
+        if line:
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        elif "data" in fields:
+            event = msgspec.json.decode(fields["data"], type=StreamEvent)
+            assert (fields["id"], fields["event"]) == (event.id, event.event)
+            yield event
+            fields = {}
 
 
 def shown(events: list[StreamEvent], stream: str = "stdout") -> bytes:

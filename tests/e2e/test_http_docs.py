@@ -35,4 +35,5 @@ def test_the_commands_of_the_page_work_as_they_stand(embedded: Folder) -> None:
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stdout.count("hello from a file") == 2, "in a result, and as a file"
+    assert ran.stdout.count('"text":"streamed\\n"') == 2, "as an event, and in the result behind it"
     assert '"kind":"close"' in ran.stdout

@@ -48,5 +48,5 @@ async def attach_task(
     )
     running = RunningTask(transport, order, view=view)
     await listen_until(running, time.monotonic() + LISTEN_S)
-    running.accepted()
+    running.watch.accepted()
     return running

@@ -24,6 +24,7 @@ from agent_sandbox.orders import (
 )
 from agent_sandbox.results import Result
 from agent_sandbox.running import RESULT_GRACE_S, RunningTask, bounded, finish
+from agent_sandbox.sequencer import LIVE_BYTES_MAX
 from agent_sandbox.session import Session
 from shared.ids import parse_name, parse_task_id
 from shared.messages import CancelAnswer
@@ -107,7 +108,7 @@ class Client(Connected):
 
         Args:
             task: with `keep`, the session stays open.
-            options: `pool`, `klass`, `task_id` and `replay_of` are read.
+            options: `pool`, `klass`, `task_id`, `live_bytes_max` and `replay_of` are read.
 
         Raises:
             InvalidMessage: the task breaks a limit (named); it was not published.
@@ -128,6 +129,7 @@ class Client(Connected):
             replay_of=options.get("replay_of"),
             letter=options.get("letter"),
             wait_s=task.deadline_s + RESULT_GRACE_S,
+            live_bytes_max=options.get("live_bytes_max", LIVE_BYTES_MAX),
             made=options.get("made", ()),
         )
         return await self.publish_order(order)
@@ -159,7 +161,7 @@ class Client(Connected):
         Args:
             session_id: the session.
             task: what to do.
-            options: `klass`, `task_id` and `replay_of` are read.
+            options: `klass`, `task_id`, `live_bytes_max` and `replay_of` are read.
 
         Raises:
             InvalidMessage: the task breaks a limit (named); it was not published.
@@ -177,6 +179,7 @@ class Client(Connected):
             replay_of=options.get("replay_of"),
             letter=options.get("letter"),
             wait_s=task.deadline_s + RESULT_GRACE_S,
+            live_bytes_max=options.get("live_bytes_max", LIVE_BYTES_MAX),
             made=options.get("made", ()),
         )
         return await self.publish_order(order)

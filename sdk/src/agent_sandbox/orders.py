@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
+from agent_sandbox.sequencer import LIVE_BYTES_MAX
 from shared.errors import InvalidMessage
 from shared.ids import parse_task_id
 from shared.pools import OnInterrupt
@@ -107,6 +108,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Number of that dead letter."""
     wait_s: float
     """Longest wait for the result, counted from its publish."""
+    live_bytes_max: int = LIVE_BYTES_MAX
+    """Held for a slow reader of its events; see `View`."""
     made: tuple[str, ...] = ()
     """Objects that were made for it alone; they are dropped when its result is there."""
 

@@ -23,7 +23,7 @@ ORDER = (
 INNER = {
     "Client": {"publish_order", "transport"},
     "RunningTask": {
-        "abandon", "accepted", "hear_start", "ignore_events", "listen", "settle", "stored", "tenant",
+        "abandon", "hear_start", "ignore_events", "settle", "stored", "tenant",
     },
     "Objects": {"carried", "given_back"},
 }  # fmt: skip

@@ -51,7 +51,7 @@ class RunningTask:
         self._transport = transport
         self._order = order
         self.span: CallSpan = NoSpan() if view.after is not None else begin_call(order)
-        self._watch = transport.watch(order, self, view)
+        self.watch = transport.watch(order, self, view)
         self._is_ours = view.after is None
         self._made = order.made
         self._called = time.monotonic() if called is None else called
@@ -114,7 +114,7 @@ class RunningTask:
 
     async def forget(self) -> None:
         """Stop listening; the task goes on, its result can be read later by its id."""
-        await self._watch.close()
+        await self.watch.close()
         self.span.end("")
 
     async def result(self, *, wait_s: float | None = None) -> Result:
@@ -179,7 +179,7 @@ class RunningTask:
         """
         until = asyncio.get_running_loop().time() + self._order.wait_s
         waiting = asyncio.ensure_future(self._wait_stored())
-        events = self._watch.events(waiting)
+        events = self.watch.events(waiting)
         try:
             while True:
                 async with asyncio.timeout_at(until):
@@ -197,7 +197,7 @@ class RunningTask:
 
     def ignore_events(self) -> None:
         """Keep no events from now on: nobody will read them."""
-        self._watch.mute()
+        self.watch.mute()
 
     async def cancel(self, *, wait_s: float = 15.0) -> CancelAnswer:
         """Ask for the task's end, at whatever stage it is.
@@ -214,18 +214,6 @@ class RunningTask:
         return await self._transport.cancel(self._order, wait_s=wait_s)
 
     # --- what is heard ---------------------------------------------------------------------------------------------
-
-    async def listen(self) -> None:
-        """Begin to hear the task: before the publish, so that nothing is missed.
-
-        Raises:
-            Unavailable: not now; nothing is left behind.
-        """
-        await self._watch.listen()
-
-    def accepted(self) -> None:
-        """Hear also what can only be heard of a task that is accepted: it is."""
-        self._watch.accepted()
 
     def hear_start(self, started: Started) -> None:
         """Take from the watch that user code runs."""
@@ -257,7 +245,7 @@ class RunningTask:
             if self._done.done():
                 break
             try:
-                stored = await self._watch.read()
+                stored = await self.watch.read()
             except (Unavailable, OutcomeUnknown):  # no answer now: the next second
                 continue
             if stored is not None:

@@ -7,7 +7,7 @@ import time
 
 from agent_sandbox.orders import Order
 from agent_sandbox.running import RunningTask
-from agent_sandbox.transport import Transport
+from agent_sandbox.transport import Transport, View
 from shared.errors import Unavailable
 
 LISTEN_AGAIN_S = 0.2
@@ -21,7 +21,7 @@ async def listen_until(running: RunningTask, until: float) -> None:
     """
     while True:
         try:
-            return await running.listen()
+            return await running.watch.listen()
         except Unavailable:
             if time.monotonic() + LISTEN_AGAIN_S >= until:
                 raise
@@ -45,13 +45,13 @@ async def start_task(
         Unavailable: no server answered at all; it was not published.
         OutcomeUnknown: no answer; it may have been accepted.
     """
-    running = RunningTask(transport, order, called)
+    running = RunningTask(transport, order, called, View(live_bytes_max=order.live_bytes_max))
     until = time.monotonic() + deadline_s
     try:
         await listen_until(running, until)
         with running.span.active():
-            await transport.publish(order, until)
-        running.accepted()
+            await running.watch.publish(until)
+        running.watch.accepted()
     except BaseException:
         await running.forget()
         raise

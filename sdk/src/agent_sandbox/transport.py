@@ -59,6 +59,17 @@ class Watch(Protocol):
         """
         ...
 
+    async def publish(self, until: float) -> None:
+        """Publish the task, every try under its id, until `until` (monotonic clock); then it is `accepted`.
+
+        Raises:
+            LimitExceeded: body too large, or the lane is full; it was not accepted.
+            NotFound: no such pool (those that there are are named); it was not accepted.
+            Unavailable: surely not accepted in time.
+            OutcomeUnknown: no answer; it may have been accepted.
+        """
+        ...
+
     def accepted(self) -> None:
         """Begin to hear what can only be heard of a task that is accepted: it is."""
         ...
@@ -101,17 +112,6 @@ class Transport(Protocol):
 
     def watch(self, order: Order, ear: Ear, view: View = NEW) -> Watch:
         """Return a watch over a task, which hears nothing yet."""
-        ...
-
-    async def publish(self, order: Order, until: float) -> None:
-        """Publish a task, every try under its id, until `until` (monotonic clock).
-
-        Raises:
-            LimitExceeded: body too large, or the lane is full; it was not accepted.
-            NotFound: no such pool (those that there are are named); it was not accepted.
-            Unavailable: surely not accepted in time.
-            OutcomeUnknown: no answer; it may have been accepted.
-        """
         ...
 
     async def read_result(self, session: str, task: str, *, timeout_s: float) -> TaskResult | None:

@@ -6,9 +6,12 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
+from litestar import Request
 
 from gateway.adapters.http import streams as module
 from gateway.adapters.http.answers import ProblemError
+from gateway.adapters.http.deps import AnyRequest
+from gateway.adapters.http.following import wants_stream
 from gateway.adapters.http.streams import Streams
 from shared.rest import StreamEvent
 
@@ -52,6 +55,31 @@ def test_a_tenants_places_are_counted_and_given_back() -> None:
             assert refused.value.problem.status == 429
         with streams.place("mine"):
             pass
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_free", "is_full"),
+    [
+        (None, False, False),
+        ("*/*", False, False),
+        ("application/json, text/event-stream", False, False),
+        ("text/event-stream", True, True),
+        ("application/json;q=0.5, text/event-stream", True, False),
+        ("text/event-stream;q=rubbish", True, True),
+        ("rubbish", False, False),
+    ],
+)
+def test_a_create_is_answered_with_a_stream_where_that_is_asked_for(
+    accept: str | None, is_free: bool, is_full: bool
+) -> None:
+    """Who takes JSON as well gets that while the tenant's places are taken; who does not is refused then."""
+    streams = Streams(1)
+    headers = [] if accept is None else [(b"accept", accept.encode())]
+    request: AnyRequest = Request({"type": "http", "headers": headers, "state": {}})  # type: ignore[typeddict-item]  # all that is read
+
+    assert wants_stream(request, streams, "mine") is is_free
+    with streams.place("mine"):
+        assert wants_stream(request, streams, "mine") is is_full
 
 
 def test_a_gateway_that_leaves_opens_none() -> None:

@@ -80,7 +80,7 @@ class TtiAnswer(Body, frozen=True, kw_only=True, omit_defaults=True):
 class StreamEvent(Body, frozen=True, kw_only=True, omit_defaults=True):
     """One event of a task's stream; the same over server-sent events (`data:`) and WebSockets."""
 
-    event: Literal["started", "output", "recovered", "missing", "progress", "result"]
+    event: Literal["accepted", "started", "output", "recovered", "missing", "progress", "result"]
     id: str
     """Position: pass it as `Last-Event-ID` or `after` to go on behind this event, on any gateway."""
     task: str
@@ -111,6 +111,8 @@ class StreamEvent(Body, frozen=True, kw_only=True, omit_defaults=True):
     done_bytes: int = 0
     total_bytes: int = 0
     result: TaskResult | None = None
+    view: TaskView | None = None
+    """Of `accepted`, the first event of a stream that a create is answered with."""
 
 
 class Listing(Body, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import httpx
 import msgspec
@@ -48,6 +48,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     changes: bool = False
     """It changes something: after a try without an answer, a refusal of the next does not mean that it did not happen."""
     try_s: float = TRY_S
+    silent_s: float | None = None
+    """Its answer is a stream, on which something comes at least so often; None: it is read whole."""
 
 
 class Calls:
@@ -111,6 +113,44 @@ class Calls:
                 raise (unsure or said) from said.__cause__
             await asyncio.sleep(pause_s)
 
+    @property
+    def has_place(self) -> bool:
+        """Whether a stream can be opened now."""
+        return not self._places.locked()
+
+    async def begin(self, call: Call, *, within_s: float) -> httpx.Response:
+        """Ask, like `ask`, for a stream, which takes a place until `reading` or `leave` gives it back.
+
+        Returns:
+            The answer; one that is no stream (`is_stream`) is read whole, and takes no place.
+        """
+        await self._places.acquire()
+        answer = None
+        try:
+            answer = await self.ask(call, within_s=within_s)
+        finally:
+            if answer is None or not is_stream(answer):
+                self._places.release()
+        return answer
+
+    @asynccontextmanager
+    async def reading(self, answer: httpx.Response) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Read a stream that was begun.
+
+        Raises:
+            OutcomeUnknown: it broke off; the next turn is another gateway's.
+        """
+        try:
+            with self._next_if_broken(answer.url.path):
+                yield answer.aiter_bytes()
+        finally:
+            await self.leave(answer)
+
+    async def leave(self, answer: httpx.Response) -> None:
+        """Close a stream that was begun, and give its place back."""
+        self._places.release()
+        await answer.aclose()
+
     @asynccontextmanager
     async def stream(
         self, path: str, headers: Mapping[str, str], silent_s: float
@@ -125,7 +165,7 @@ class Calls:
             OutcomeUnknown: it broke off, likewise.
         """
         timeout = httpx.Timeout(silent_s, connect=CONNECT_S)
-        try:
+        with self._next_if_broken(path):
             async with (
                 self._places,
                 self._client.stream(
@@ -135,6 +175,12 @@ class Calls:
                 if not answer.is_success:
                     raise error_of_answer(answer.status_code, answer.headers, await answer.aread())
                 yield answer.aiter_bytes()
+
+    @contextmanager
+    def _next_if_broken(self, path: str) -> Iterator[None]:
+        """Let a stream that breaks off be gone on with at the next gateway."""
+        try:
+            yield
         except (Unavailable, OutcomeUnknown):
             self._at += 1
             raise
@@ -145,14 +191,17 @@ class Calls:
     async def _try(self, call: Call, left_s: float) -> httpx.Response:
         try:
             async with asyncio.timeout(min(left_s, call.try_s)):
-                answer = await self._client.request(
+                request = self._client.build_request(
                     call.method,
                     self._url(call.path),
                     params=call.params,
                     headers=call.headers,
                     content=call.body,
-                    timeout=httpx.Timeout(call.try_s, connect=CONNECT_S),
+                    timeout=httpx.Timeout(call.silent_s or call.try_s, connect=CONNECT_S),
                 )
+                answer = await self._client.send(request, stream=call.silent_s is not None)
+                if not is_stream(answer):
+                    await answer.aread()
         except TimeoutError as exc:
             raise OutcomeUnknown(f"{call.method} {call.path}: no answer in time") from exc
         except httpx.TransportError as exc:
@@ -163,6 +212,20 @@ class Calls:
 
     def _url(self, path: str) -> str:
         return self._urls[self._at % len(self._urls)] + path
+
+
+def is_stream(answer: httpx.Response) -> bool:
+    """Return whether an answer is a stream of events, to be read as it comes."""
+    kind: str = answer.headers.get("content-type", "")
+    return answer.is_success and kind.partition(";")[0].strip() == "text/event-stream"
+
+
+async def read_end(pieces: AsyncIterator[bytes], within_s: float) -> None:
+    """Read what is left of a stream, where that comes soon and whole: its connection can be used again."""
+    with suppress(TimeoutError, httpx.TransportError):
+        async with asyncio.timeout(within_s):
+            async for _ in pieces:
+                pass
 
 
 def _of_transport(exc: httpx.TransportError, what: str) -> ServiceError:

@@ -13,6 +13,8 @@ from shared.errors import InvalidMessage
 from shared.ids import is_unique
 from shared.views import LetterAsk, LettersAsk, ListAsk, ShowAsk, TasksAsk
 
+SILENT_S = 40.0
+"""A stream on which nothing comes for so long, not even a sign of life, is dead."""
 CANCEL_TRY_S = 10.0
 """A worker that is cancelled may take seconds to end user code; the gateway waits for its word."""
 
@@ -20,6 +22,20 @@ CANCEL_TRY_S = 10.0
 def task_path(session: str, task: str) -> str:
     """Return where a task is."""
     return f"/v1/sessions/{quote(session, safe='')}/tasks/{quote(task, safe='')}"
+
+
+def output_paths(session: str, task: str) -> tuple[str, ...]:
+    """Return where a task's stream is: a session's first task has two places."""
+    first = (f"/v1/tasks/{quote(task, safe='')}/output",) if session == task else ()
+    return (f"{task_path(session, task)}/output", *first)
+
+
+def streamed(call: Call) -> Call:
+    """Return the request that publishes the same and asks for the task's stream; without one it is published, too."""
+    accept = "text/event-stream, application/json;q=0.5"
+    return msgspec.structs.replace(
+        call, headers={**call.headers, "accept": accept}, silent_s=SILENT_S
+    )
 
 
 def publish_call(order: Order) -> Call:

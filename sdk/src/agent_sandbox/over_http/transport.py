@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from typing import Self, TypeVar
 
@@ -15,7 +14,6 @@ from agent_sandbox.over_http.calls import Call, Calls
 from agent_sandbox.over_http.chunks import HttpChunks
 from agent_sandbox.over_http.paths import (
     cancel_call,
-    publish_call,
     question_call,
     task_path,
     terminal_call,
@@ -32,13 +30,6 @@ DROP_S = 5.0
 NOTHING = ("session", "dead_letter", "dead_letter_drop")
 """Questions whose answer says that there is no such thing, as pool-managers do; gateways answer 404."""
 T = TypeVar("T")
-
-
-class _Names(msgspec.Struct):
-    """What every `TaskView` says, also a newer gateway's."""
-
-    task: str
-    session: str
 
 
 class HttpTransport:
@@ -83,19 +74,6 @@ class HttpTransport:
     def watch(self, order: Order, ear: Ear, view: View = NEW) -> HttpWatch:
         """Return a watch over a task, which hears nothing yet."""
         return HttpWatch(self._calls, order, ear, view)
-
-    async def publish(self, order: Order, until: float) -> None:
-        """Publish a task, every try under its id; see `Transport`. Only an answer that names the task is one."""
-        answer = await self._calls.ask(publish_call(order), within_s=until - time.monotonic())
-        try:
-            named = msgspec.json.decode(answer.content, type=_Names)
-        except (msgspec.DecodeError, msgspec.ValidationError):
-            named = None
-        if named is None or (named.task, named.session) != (order.task, order.session):
-            raise OutcomeUnknown(
-                f"task {order.task}: what answered (HTTP {answer.status_code}) does not name it; is {answer.url.host} "
-                "a gateway, or something in between?"
-            )
 
     async def read_result(self, session: str, task: str, *, timeout_s: float) -> TaskResult | None:
         """Return the stored result of a task; None: there is none.

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, suppress
 
+import httpx
 import msgspec
 
 from agent_sandbox.events import Event, Here, Missing, Output, Progress, Recovered, Started
 from agent_sandbox.orders import Order
-from agent_sandbox.over_http.calls import Call, Calls
-from agent_sandbox.over_http.paths import task_path
+from agent_sandbox.over_http.calls import Call, Calls, read_end
+from agent_sandbox.over_http.paths import SILENT_S, task_path
 from agent_sandbox.over_http.problems import TooManyRequests
+from agent_sandbox.over_http.publishing import publish_order
 from agent_sandbox.over_http.sse import EventReader, ServerEvent
 from agent_sandbox.positions import START
 from agent_sandbox.transport import Ear, View
@@ -24,14 +26,14 @@ from shared.rest import StreamEvent
 
 log = logs.get(__name__)
 
-SILENT_S = 40.0
-"""A stream on which nothing comes for so long, not even a sign of life, is dead."""
 AGAIN_S = (0.0, 0.1, 0.2, 0.5, 1.0)
 """Pauses between tries to open a stream that broke off; the last one again and again."""
 
 EVENTS_MAX = 256
 """Events that wait for a slow reader; then the stream waits, and the gateway."""
 READ_S = 5.0
+END_S = 0.5
+"""Longest wait for the end of a stream behind its last event: then its connection can be used again."""
 _decoder = msgspec.json.Decoder(StreamEvent)
 
 
@@ -41,6 +43,10 @@ class HttpWatch:
     def __init__(self, calls: Calls, order: Order, ear: Ear, view: View) -> None:
         """Hear nothing yet."""
         self._calls = calls
+        self._order = order
+        self._begun: httpx.Response | None = None
+        """A stream that its publish has opened."""
+        self._is_over = False
         self._path = task_path(order.session, order.task)
         # A task that waits for its first worker is known to nobody but who published it.
         self._when = "" if view.after else f"?accepted_ms={int(time.time() * 1000)}"
@@ -60,6 +66,10 @@ class HttpWatch:
 
     async def listen(self) -> None:
         """Do nothing yet: the stream shows what happened before it was opened."""
+
+    async def publish(self, until: float) -> None:
+        """Publish the task; see `publish_order`."""
+        self._begun = await publish_order(self._calls, self._order, until)
 
     def accepted(self) -> None:
         """Begin to read the stream."""
@@ -92,7 +102,7 @@ class HttpWatch:
             self._news.clear()
             while not self._events.empty():
                 yield self._events.get_nowait()
-            if self._reading is None or self._reading.done():
+            if self._is_over or self._reading is None or self._reading.done():
                 await result  # there already; or it says why it can't come
                 return
             await self._news.wait()
@@ -106,7 +116,12 @@ class HttpWatch:
     async def close(self) -> None:
         """Read no more."""
         reading, self._reading = self._reading, None
+        begun, self._begun = self._begun, None
+        if begun is not None:  # nobody has begun to read it
+            await self._calls.leave(begun)
         if reading is not None:
+            if self._is_over:
+                await asyncio.wait({reading}, timeout=END_S)
             reading.cancel()
             await asyncio.wait({reading})
 
@@ -137,25 +152,35 @@ class HttpWatch:
 
     async def _read_one(self) -> bool:
         """Read one stream to its end; return whether the result came."""
-        headers = {"accept": "text/event-stream"}
-        if self._place:
-            headers["last-event-id"] = self._place
         reader = EventReader()
-        async with self._calls.stream(
-            f"{self._path}/output{self._when}", headers, SILENT_S
-        ) as pieces:
+        async with self._stream() as pieces:
             self._is_open = True
             async for piece in pieces:
                 for found in reader.take(piece):
                     self._tries = 0
                     if await self._take(found):
+                        self._is_over = True
+                        self._news.set()
+                        await read_end(pieces, END_S)
                         return True
         return False
+
+    def _stream(self) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Return the stream that is there from the publish, or another from where the last one ended."""
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            return self._calls.reading(begun)
+        headers = {"accept": "text/event-stream"}
+        if self._place:
+            headers["last-event-id"] = self._place
+        return self._calls.stream(f"{self._path}/output{self._when}", headers, SILENT_S)
 
     async def _take(self, found: ServerEvent) -> bool:
         """Take an event; return whether it is the last."""
         with suppress(msgspec.DecodeError, msgspec.ValidationError):  # of a newer gateway
             event = _decoder.decode(found.data)
+            if event.event == "accepted":  # that is known
+                return False
             self._place = found.id or event.id
             if event.result is not None:
                 self._ear.settle(event.result)

@@ -14,7 +14,6 @@ from agent_sandbox.orders import Order
 from agent_sandbox.over_nats.asking import ask
 from agent_sandbox.over_nats.cancelling import cancel_task
 from agent_sandbox.over_nats.drawing import IdDrawer
-from agent_sandbox.over_nats.publishing import publish_order
 from agent_sandbox.over_nats.watch import NatsWatch
 from agent_sandbox.places import FAILPOINTS_VARIABLE
 from agent_sandbox.transport import NEW, Ear, View
@@ -66,10 +65,6 @@ class NatsTransport:
     def watch(self, order: Order, ear: Ear, view: View = NEW) -> NatsWatch:
         """Return a watch over a task, which hears nothing yet."""
         return NatsWatch(self.bus, order, ear, view)
-
-    async def publish(self, order: Order, until: float) -> None:
-        """Publish a task; see `publish_order`."""
-        await publish_order(self.bus, order, until)
 
     async def read_result(self, session: str, task: str, *, timeout_s: float) -> TaskResult | None:
         """Return the stored result of a task; None: there is none.

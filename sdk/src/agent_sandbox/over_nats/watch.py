@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 
 from agent_sandbox.events import Event, Here
 from agent_sandbox.orders import Order
+from agent_sandbox.over_nats.publishing import publish_order
 from agent_sandbox.over_nats.replay import Replay, check_position
 from agent_sandbox.sequencer import Sequencer, read_event, started_of
 from agent_sandbox.transport import Ear, View
@@ -16,6 +18,8 @@ from shared.errors import InvalidMessage
 from shared.messages import TaskResult
 
 READ_TIMEOUT_S = 0.5
+NOTHING_S = 1.0
+"""Of a task of which nothing is heard for so long since its publish, what it may have said is asked for, once."""
 
 
 class NatsWatch:
@@ -24,6 +28,7 @@ class NatsWatch:
     def __init__(self, bus: Bus, order: Order, ear: Ear, view: View) -> None:
         """Hear nothing yet: `listen` does."""
         self._bus = bus
+        self._order = order
         self._names = (order.tenant, order.session, order.task)
         self._ear = ear
         self._sequencer = Sequencer(order.task, view.after, live_bytes_max=view.live_bytes_max)
@@ -48,6 +53,10 @@ class NatsWatch:
             await self.close()
             raise
 
+    async def publish(self, until: float) -> None:
+        """Publish the task; see `publish_order`."""
+        await publish_order(self._bus, self._order, until)
+
     def accepted(self) -> None:
         """Do nothing: subjects are heard before anybody speaks on them."""
 
@@ -69,6 +78,7 @@ class NatsWatch:
         sequencer = self._sequencer
         replay = Replay(self._bus, self._names, sequencer)
         result.add_done_callback(lambda _: self._heard.set())
+        has_waited = self._after is not None
         while True:
             self._heard.clear()
             while (events := sequencer.pop()) is not None:
@@ -80,8 +90,11 @@ class NatsWatch:
                 break
             if ended is not None or sequencer.is_stuck:
                 await replay.step(ended)
-            else:
+            elif has_waited:
                 await self._heard.wait()  # a message or the result; the caller bounds it
+            else:
+                has_waited = True
+                sequencer.behind = not await self._hears_soon()
         for event in sequencer.finish(result.result()):
             yield event
 
@@ -108,6 +121,16 @@ class NatsWatch:
     async def _subscribe(self, subject: str, hear: Callable[[Message], None]) -> None:
         """Hear a subject; kept at once, since whoever waits for both may be cancelled between them."""
         self._subscriptions.append(await self._bus.subscribe(subject, hear))
+
+    async def _hears_soon(self) -> bool:
+        """Return whether anything was heard within NOTHING_S; if not, it may have been said before.
+
+        A task that is published again under its id may run since long, and nobody says that it does.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(NOTHING_S):
+                await self._heard.wait()
+        return self._heard.is_set()
 
     def _hear_result(self, message: Message) -> None:
         try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 from agent_sandbox import Client, RunningTask
 from gateway.core.measured import Measured, Place
@@ -78,6 +79,17 @@ class Meter:
                 self._unheard(running)
         self.note(running)
         return running.has_started or running.stored is not None
+
+    @asynccontextmanager
+    async def hearing(self, running: RunningTask) -> AsyncIterator[None]:
+        """Know a task whose caller hears all of it while inside, then go on as behind any other (`leave`)."""
+        self._heard.setdefault(_place(running), running)
+        try:
+            yield
+        finally:
+            self._unheard(running)
+            running.ignore_events()
+            await self.leave(running)
 
     async def leave(self, running: RunningTask) -> None:
         """Take over a task whose caller gets his answer now: note its start when it comes, and stop listening."""

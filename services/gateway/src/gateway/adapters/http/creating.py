@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 from litestar import Response
 
-from agent_sandbox import Client
+from agent_sandbox import Client, RunningTask
 from gateway.adapters.http.answers import naming
 from gateway.adapters.http.keys import task_id_of
+from gateway.adapters.http.streams import LIVE_BYTES_MAX
 from gateway.adapters.http.views import accepted, begun, ended
 from gateway.adapters.measuring import Meter
 from shared.rest import TaskView
@@ -25,6 +26,23 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """Longest wait for the start, seconds."""
 
 
+async def publish_first(client: Client, task: Task, wish: Wish) -> RunningTask:
+    """Publish a session's first task.
+
+    Raises:
+        ProblemError: it was refused, or may have been accepted; names the task.
+    """
+    task_id = task_id_of(wish.key, client.options.tenant) or client.transport.draw_id()
+    options = {
+        "pool": wish.pool,
+        "klass": wish.klass,
+        "task_id": task_id,
+        "live_bytes_max": LIVE_BYTES_MAX,
+    }
+    with naming(task_id):
+        return await client.publish(task, options)
+
+
 async def create(client: Client, meter: Meter, task: Task, wish: Wish) -> Response[TaskView]:
     """Publish a session's first task and wait until its code runs, or it has ended without.
 
@@ -32,12 +50,9 @@ async def create(client: Client, meter: Meter, task: Task, wish: Wish) -> Respon
         201 with what was measured; 202 where it has not started in time: the view at the link has it later.
 
     Raises:
-        ProblemError: it was refused, or may have been accepted; names the task.
+        ProblemError: as `publish_first`.
     """
-    task_id = task_id_of(wish.key, client.options.tenant) or client.transport.draw_id()
-    options = {"pool": wish.pool, "klass": wish.klass, "task_id": task_id}
-    with naming(task_id):
-        running = await client.publish(task, options)
+    running = await publish_first(client, task, wish)
     try:
         if not await meter.started(running, wish.wait_s):
             return accepted(running, wish.pool)

@@ -17,10 +17,14 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
     """Status -> type of the JSON body, a media type for anything else, `dict` for any JSON, None for nothing."""
     problems: tuple[int, ...] = ()
     """Statuses of problems beside those that any request can meet."""
+    streams: bool = False
+    """The task's events are another answer, where they are asked for."""
     body: Body | None = None
     """`first`: a session's first task, or nothing; `task`: a task; `bytes`: a file's content."""
 
 
-def says(answers: dict[int, Any], *problems: int, body: Body | None = None) -> dict[str, Any]:
+def says(
+    answers: dict[int, Any], *problems: int, body: Body | None = None, streams: bool = False
+) -> dict[str, Any]:
     """Return the `opt` of a route that describes itself so."""
-    return {KEY: Described(answers=answers, problems=problems, body=body)}
+    return {KEY: Described(answers=answers, problems=problems, body=body, streams=streams)}

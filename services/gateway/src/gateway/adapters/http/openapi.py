@@ -93,6 +93,11 @@ def _complete(operation: Document, said: Described) -> None:
             answer["content"] = {"application/json": {"schema": reference}}
         if status in (201, 202) and kind is not None:
             answer["headers"] = {"location": _header("Where it is shown.", "string")}
+    if said.streams:
+        answer = answers.setdefault("200", {"description": SAID[200], "content": {}})
+        answer["content"]["text/event-stream"] = {}
+        where = _header("Of a stream: where it is gone on with.", "string")
+        answer["headers"] = {"content-location": where}
     for status in sorted({*ALWAYS, *said.problems}):
         reference = {"$ref": REFERENCE.format(name=Problem.__name__)}
         answers[str(status)] = answer = {

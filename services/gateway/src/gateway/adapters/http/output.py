@@ -15,14 +15,14 @@ from gateway.adapters.http.asked import AcceptedQuery, SessionPath, TaskPath
 from gateway.adapters.http.deps import ItsClient, ItsMeter, ItsStreams
 from gateway.adapters.http.described import says
 from gateway.adapters.http.guard import LENT, refuse
+from gateway.adapters.http.sending import EVENT_STREAM, EventStream
 from gateway.adapters.http.streams import Asked, Streams, is_behind_all, open_events
 from gateway.adapters.http.terminals import obey
-from gateway.adapters.http.told import ALIVE, as_server_event, as_text
+from gateway.adapters.http.told import as_text
 from gateway.adapters.measuring import Meter
 from gateway.core.problems import of_error
 from shared.errors import ServiceError
 
-EVENT_STREAM = "text/event-stream"
 PROTOCOL = "agent-sandbox"
 """Subprotocol that a browser names beside its token: one of those that it names must be chosen."""
 CLOSE_DONE, CLOSE_CUT, CLOSE_LEAVING = 1000, 1008, 1012
@@ -47,42 +47,6 @@ LastEventId = Annotated[
     ),
 ]
 AnySocket = WebSocket[Any, Any, Any]
-
-
-class EventStream(Response[bytes]):
-    """Server-sent events until the last one."""
-
-    def __init__(self, streams: Streams, events: Any, place: AsyncExitStack) -> None:
-        """Send `events`; `place` is given back in the end."""
-        super().__init__(b"", media_type=EVENT_STREAM)
-        self._parts = (streams, events, place)
-
-    def to_asgi_response(self, *_: Any, **__: Any) -> Any:
-        """Return the application that answers."""
-        return self._answer
-
-    async def _answer(self, _scope: Any, receive: Any, send: Any) -> None:
-        streams, events, place = self._parts
-
-        async def gone() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-
-        async def say(pieces: list[bytes]) -> None:
-            body = b"".join(pieces) or ALIVE
-            await send({"type": "http.response.body", "body": body, "more_body": True})
-
-        async with place:
-            fields = {
-                "content-type": f"{EVENT_STREAM}; charset=utf-8",
-                "cache-control": "no-store",
-                "x-accel-buffering": "no",
-            }
-            wire = [(name.encode(), value.encode()) for name, value in fields.items()]
-            await send({"type": "http.response.start", "status": 200, "headers": wire})
-            await say([])
-            await streams.pump(events, as_server_event, say, gone())
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _open(client: Client, meter: Meter, streams: Streams, asked: Asked) -> Response[Any]:

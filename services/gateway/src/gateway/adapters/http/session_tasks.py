@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from litestar import Response, get, post
 from litestar.params import QueryParameter, RawBody
 
+from agent_sandbox import RunningTask
 from agent_sandbox.orders import make_task_id
 from gateway.adapters.http.answers import naming
 from gateway.adapters.http.asked import (
@@ -20,10 +21,12 @@ from gateway.adapters.http.asked import (
     content_type_of,
     read_task,
 )
-from gateway.adapters.http.deps import AnyRequest, ItsClient, ItsMeter
+from gateway.adapters.http.deps import AnyRequest, ItsClient, ItsMeter, ItsStreams
 from gateway.adapters.http.described import says
 from gateway.adapters.http.ending import cancelled, result_of
+from gateway.adapters.http.following import follow, wants_stream
 from gateway.adapters.http.keys import task_id_of
+from gateway.adapters.http.streams import LIVE_BYTES_MAX
 from gateway.adapters.http.views import accepted, ended, view_of
 from shared.errors import OutcomeUnknown
 from shared.messages import CancelAnswer, TaskResult
@@ -56,27 +59,36 @@ async def list_tasks(
 @post(
     "/v1/sessions/{session_id:str}/tasks",
     status_code=202,
-    opt=says({200: TaskView, 202: TaskView}, 409, 413, 415, body="task"),
+    opt=says({200: TaskView, 202: TaskView}, 409, 413, 415, body="task", streams=True),
 )
 async def create_next(
     client: ItsClient,
     meter: ItsMeter,
+    streams: ItsStreams,
     request: AnyRequest,
     session_id: SessionPath,
     body: RawBody,
     klass: OwnClassQuery = None,
     key: KeyHeader = None,
     wait_s: WaitQuery = 0,
-) -> Response[TaskView]:
+) -> Response[Any]:
     """Give a session its next task; with `wait_s` and a result by then, the answer is 200 and has it.
+
+    With `Accept: text/event-stream` it is 200 at once, and the task's events.
 
     A session that is not known keeps the task for its first one, a day at most; one that has ended rejects it.
     """
     task = read_task(content_type_of(request), body)
     task_id = task_id_of(key, client.options.tenant, session_id) or make_task_id()
-    options = {"task_id": task_id, "klass": klass}
-    with naming(task_id):
-        running = await client.publish_next(session_id, task, options)
+    options = {"task_id": task_id, "klass": klass, "live_bytes_max": LIVE_BYTES_MAX}
+
+    async def publish() -> RunningTask:
+        with naming(task_id):
+            return await client.publish_next(session_id, task, options)
+
+    if wants_stream(request, streams, tenant := client.options.tenant):
+        return await follow(streams, meter, tenant, publish)
+    running = await publish()
     running.ignore_events()
     try:
         if wait_s:

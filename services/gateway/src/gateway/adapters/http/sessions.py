@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, delete, get, post
@@ -24,9 +24,10 @@ from gateway.adapters.http.asked import (
     content_type_of,
     read_first,
 )
-from gateway.adapters.http.creating import Wish, create
-from gateway.adapters.http.deps import AnyRequest, ItsClient, ItsMeter
+from gateway.adapters.http.creating import Wish, create, publish_first
+from gateway.adapters.http.deps import AnyRequest, ItsClient, ItsMeter, ItsStreams
 from gateway.adapters.http.described import says
+from gateway.adapters.http.following import follow, wants_stream
 from gateway.adapters.http.known import known_session
 from gateway.adapters.http.views import accepted, ended
 from gateway.adapters.http.waiting import wait_result
@@ -46,24 +47,29 @@ AfterQuery = Annotated[
 @post(
     "/v1/sessions",
     status_code=202,
-    opt=says({201: TaskView, 202: TaskView}, 404, 409, 413, 415, body="first"),
+    opt=says({201: TaskView, 202: TaskView}, 404, 409, 413, 415, body="first", streams=True),
 )
 async def create_session(
     client: ItsClient,
     meter: ItsMeter,
+    streams: ItsStreams,
     request: AnyRequest,
     body: RawBody,
     pool: PoolQuery = "default",
     klass: ClassQuery = "interactive",
     key: KeyHeader = None,
     wait_s: StartWaitQuery = START_WAIT_S_MAX,
-) -> Response[TaskView]:
+) -> Response[Any]:
     """Create a session that stays, with its first task; an empty body opens it and runs nothing in its interpreter.
 
     201 when its code runs (or it has ended), with the time to that just measured; 202 where it has not started in time.
+    With `Accept: text/event-stream` 200 at once, and the task's events.
     """
     task = msgspec.structs.replace(read_first(content_type_of(request), body), keep=True)
-    return await create(client, meter, task, Wish(pool=pool, klass=klass, key=key, wait_s=wait_s))
+    wish = Wish(pool=pool, klass=klass, key=key, wait_s=wait_s)
+    if wants_stream(request, streams, tenant := client.options.tenant):
+        return await follow(streams, meter, tenant, lambda: publish_first(client, task, wish))
+    return await create(client, meter, task, wish)
 
 
 @get("/v1/sessions", opt=says({200: SessionsAnswer}))

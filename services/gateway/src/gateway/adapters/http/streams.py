@@ -11,7 +11,7 @@ import msgspec
 
 from agent_sandbox import Client, RunningTask
 from agent_sandbox.events import Event
-from agent_sandbox.positions import parse_position
+from agent_sandbox.positions import START, parse_position
 from agent_sandbox.telling import told, told_result
 from gateway.adapters.http.answers import ProblemError
 from gateway.adapters.http.views import view_of
@@ -54,6 +54,10 @@ class Streams:
         """End all streams: their readers go on at another gateway."""
         self.leaving.set()
 
+    def has_place(self, tenant: str) -> bool:
+        """Return whether the tenant may have one more."""
+        return self._open[tenant] < self._most
+
     @contextmanager
     def place(self, tenant: str) -> Iterator[None]:
         """Take one of the tenant's places.
@@ -63,7 +67,7 @@ class Streams:
         """
         if self.leaving.is_set():
             raise ProblemError(problem(503, "draining", "this gateway is leaving; ask another"))
-        if self._open[tenant] >= self._most:
+        if not self.has_place(tenant):
             said = f"{self._most} streams of this tenant are open (tenant_streams_max)"
             raise ProblemError(problem(429, "too_many_requests", said))
         self._open[tenant] += 1
@@ -162,6 +166,10 @@ def is_behind_all(asked: Asked) -> bool:
     return asked.after is not None and parse_position(asked.after, asked.task).ended
 
 
+def _is_from_start(asked: Asked) -> bool:
+    return not asked.after or parse_position(asked.after, asked.task) == START
+
+
 @asynccontextmanager
 async def open_events(
     client: Client, meter: Meter, asked: Asked
@@ -179,7 +187,7 @@ async def open_events(
     async with running, aclosing(running.events()) as events:
         first = asyncio.ensure_future(anext(events, None))
         try:
-            if not asked.after:  # else it was known when the position was checked
+            if _is_from_start(asked):  # else it was known when the position was checked
                 await _known(client, meter, asked, first)
             async with aclosing(_told(running, events, first)) as all_told:
                 yield all_told

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from litestar import Response, get, post
 from litestar.params import RawBody
@@ -19,10 +21,11 @@ from gateway.adapters.http.asked import (
     content_type_of,
     read_first,
 )
-from gateway.adapters.http.creating import Wish, create
-from gateway.adapters.http.deps import AnyRequest, ItsClient, ItsMeter
+from gateway.adapters.http.creating import Wish, create, publish_first
+from gateway.adapters.http.deps import AnyRequest, ItsClient, ItsMeter, ItsStreams
 from gateway.adapters.http.described import says
 from gateway.adapters.http.ending import cancelled, result_of
+from gateway.adapters.http.following import follow, wants_stream
 from gateway.adapters.http.views import view_of
 from shared.messages import CancelAnswer, TaskResult
 from shared.rest import TaskView
@@ -31,24 +34,29 @@ from shared.rest import TaskView
 @post(
     "/v1/tasks",
     status_code=202,
-    opt=says({201: TaskView, 202: TaskView}, 404, 409, 413, 415, body="first"),
+    opt=says({201: TaskView, 202: TaskView}, 404, 409, 413, 415, body="first", streams=True),
 )
 async def create_task(
     client: ItsClient,
     meter: ItsMeter,
+    streams: ItsStreams,
     request: AnyRequest,
     body: RawBody,
     pool: PoolQuery = "default",
     klass: ClassQuery = "interactive",
     key: KeyHeader = None,
     wait_s: StartWaitQuery = START_WAIT_S_MAX,
-) -> Response[TaskView]:
+) -> Response[Any]:
     """Run a one-shot: a task in a sandbox of its own, which goes with it.
 
     201 when its code runs (or it has ended), with the time to that just measured; 202 where it has not started in time.
+    With `Accept: text/event-stream` 200 at once, and the task's events.
     """
     task = msgspec.structs.replace(read_first(content_type_of(request), body), keep=False)
-    return await create(client, meter, task, Wish(pool=pool, klass=klass, key=key, wait_s=wait_s))
+    wish = Wish(pool=pool, klass=klass, key=key, wait_s=wait_s)
+    if wants_stream(request, streams, tenant := client.options.tenant):
+        return await follow(streams, meter, tenant, lambda: publish_first(client, task, wish))
+    return await create(client, meter, task, wish)
 
 
 @get("/v1/tasks/{task_id:str}", opt=says({200: TaskView}, 404))

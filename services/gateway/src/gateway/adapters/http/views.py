@@ -32,13 +32,22 @@ def links_of(session: str, task: str, accepted_ms: int | None = None) -> dict[st
     }
 
 
+def accepted_view(running: RunningTask, pool: str = "") -> TaskView:
+    """Return a task that was just published."""
+    links = links_of(running.session_id, running.task_id, round(time.time() * 1000))
+    return TaskView(
+        task=running.task_id,
+        session=running.session_id,
+        state="accepted",
+        pool=pool or running.pool,
+        links=links,
+    )
+
+
 def accepted(running: RunningTask, pool: str = "") -> Response[TaskView]:
     """Return the answer to a publish whose result is not awaited."""
-    links = links_of(running.session_id, running.task_id, round(time.time() * 1000))
-    view = TaskView(
-        task=running.task_id, session=running.session_id, state="accepted", pool=pool, links=links
-    )
-    return Response(view, status_code=202, headers={"location": links["self"]})
+    view = accepted_view(running, pool)
+    return Response(view, status_code=202, headers={"location": view.links["self"]})
 
 
 def begun(names: tuple[str, str], pool: str, tti: Tti | None) -> TaskView:
