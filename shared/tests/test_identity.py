@@ -141,6 +141,7 @@ def test_only_the_admin_may_do_everything() -> None:
         "worker": roles.worker("default", "w1"),
         "pool-manager": roles.pool_manager("m1"),
         "local-node": roles.local_node("n1"),
+        "checkpointer": roles.checkpointer("n1"),
         "watcher": roles.system_watcher("w1"),
     }
     for name, permissions in named.items():

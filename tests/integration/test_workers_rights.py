@@ -84,6 +84,7 @@ async def test_the_workers_key_mints_workers_and_nobody_else(
         ("provisioner", roles.provisioner()),
         ("m1", roles.pool_manager("m1")),
         ("node1", roles.local_node("node1")),
+        ("ckpt-node1", roles.checkpointer("node1")),
         ("admin", roles.admin()),
         ("w1", msgspec.structs.replace(roles.worker("default", "w1"), publish=None)),
     ):

@@ -47,6 +47,8 @@ PLANTED = [
     Planted("nkeys-in-identity", "worker_agent.planted", "nkeys"),
     Planted("nkeys-in-identity", "shared.planted", "nacl"),
     Planted("kubernetes-in-kube", "pool_manager.planted", "kubernetes"),
+    Planted("snapshots-in-checkpointer", "worker_agent.planted", "blake3"),
+    Planted("snapshots-in-checkpointer", "shared.planted", "zstandard"),
     Planted("loops-see-ports", "pool_manager.loops.planted", "shared.planted"),
     Planted("layers-in-a-service", "worker_agent.core.planted", "worker_agent.app"),
     Planted("layers-in-a-service", "pool_manager.loops.planted", "pool_manager.adapters.planted"),

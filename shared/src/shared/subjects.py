@@ -261,6 +261,11 @@ def node_delete(node: str) -> str:
     return f"node.{node}.delete"
 
 
+def checkpointer_heartbeat(node: str = "*") -> str:
+    """A node's checkpointer says that it lives, and how its store is (core NATS)."""
+    return f"hbc.{node}"
+
+
 def spans(pool: str = "*", worker: str = "*") -> str:
     """Spans of a worker's attempts, for whichever pool-manager exports them (core NATS)."""
     return f"span.{pool}.{worker}"

@@ -48,6 +48,7 @@ KEPT_VARIABLES = (
 )
 """What our services inherit from the environment of `up`; anything else might be a secret of the user's."""
 SERVICE_MODULES = (
+    "checkpointer",
     "client_edge",
     "gateway",
     "local_node",

@@ -151,6 +151,8 @@ def pool_manager(name: str) -> Permissions:
             subjects.FULL,
             subjects.SHARDS_DOWN,
             "ctl.*",
+            "ckpt.*.rescue",
+            "ckpt.any.*",
             # Answers across the wall: named, because whom it may answer is forgotten when its credential is renewed.
             "_R_.>",
             *_each(
@@ -179,6 +181,7 @@ def pool_manager(name: str) -> Permissions:
                 "slots.>",
                 "hb.>",
                 "hbn.>",
+                "hbc.>",
                 "hbm.>",
                 "gone.>",
                 "bell.>",
@@ -198,6 +201,30 @@ def local_node(node: str) -> Permissions:
     return Permissions(
         (subjects.node_heartbeat(node), subjects.gone("*")),
         (_inbox(f"n-{node}"), f"node.{node}.*"),
+        answers=True,
+    )
+
+
+def checkpointer(node: str) -> Permissions:
+    """One node's checkpointer: hears what workers and pool-managers ask of it, keeps the heads of workspaces.
+
+    It may write any record, for what it rescues; that it writes only those of sessions it was asked for is its code's
+    business. It purges no state.
+    """
+    return Permissions(
+        (
+            subjects.checkpointer_heartbeat(node),
+            "s.*.rec.>",
+            "s.*.ws.>",
+            *_each("$JS.API.STREAM.MSG.GET", _STATES),
+            *_each("$JS.API.DIRECT.GET", _STATES),
+        ),
+        (
+            _inbox(f"ckpt-{node}"),
+            f"ckpt.{node}.*",
+            "ckpt.any.*",
+            subjects.RECORDS_LIVE,
+        ),
         answers=True,
     )
 

@@ -10,7 +10,9 @@ from typing import Final, Literal
 
 import msgspec
 
-Service = Literal["pool-manager", "local-node", "client-edge", "gateway", "worker-agent"]
+Service = Literal[
+    "pool-manager", "local-node", "client-edge", "gateway", "worker-agent", "checkpointer"
+]
 Kind = Literal["counter", "gauge", "histogram"]
 
 FAST_S: Final = (
@@ -182,5 +184,6 @@ DECLARED: Final[dict[Service, tuple[Metric, ...]]] = {
     ),
     "gateway": (*COMMON, HTTP_REQUESTS, HTTP_DURATION, HTTP_OPEN, GATEWAY_TENANTS),
     "worker-agent": (*COMMON, *ON_THE_BUS),
+    "checkpointer": (*COMMON, *ON_THE_BUS),
 }  # fmt: skip
 """Which service exports what."""

@@ -28,7 +28,8 @@ stands in the state folder: `probes/<process>` holds the URL, and `probes/target
 `file_sd_configs` reads it. `agent-sandbox status` shows what is not ready, and why; a service that is not live, or does
 not answer for 15 s, is started anew.
 
-**Elsewhere** a variable says where to listen, as `host:port`: `POOL_PROBES`, `LOCAL_NODE_PROBES`, `EDGE_PROBES`. Workers
+**Elsewhere** a variable says where to listen, as `host:port`: `POOL_PROBES`, `LOCAL_NODE_PROBES`, `CHECKPOINTER_PROBES`,
+`EDGE_PROBES`. Workers
 have probes only where `POOL_WORKER_PROBES` is set, which is for pods with a network address of their own: their figures
 come from the pool-managers, who hear every result.
 

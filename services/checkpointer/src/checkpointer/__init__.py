@@ -1,0 +1,1 @@
+"""One process a node that saves and restores workspaces: snapshots outlive the pods that made them."""

@@ -1,0 +1,46 @@
+"""Settings of one node's checkpointer, read from `CHECKPOINTER_…` variables."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from shared.ids import parse_name
+
+PREFIX: Final = "CHECKPOINTER_"
+
+
+class CheckpointerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a checkpointer must know before it starts."""
+
+    node: str
+    """Its node's name, a token of its subjects."""
+    servers: tuple[str, ...]
+    """NATS servers."""
+    credential_file: str | None = None
+    """File with its NATS user."""
+    pods_dir: str
+    """Where the node's pod directories are; it looks nowhere else."""
+    ready_file: str | None = None
+    """Exists exactly while it takes work."""
+    probes: str | None = None
+    """`host:port` of `/livez`, `/readyz` and `/metrics`, port 0 for a free one; None: there are none."""
+    probes_url_file: str | None = None
+    """Holds the URL of the probes while they are there."""
+    beat_s: Annotated[float, Meta(gt=0, le=10)] = 0.5
+    """Seconds between heartbeats."""
+    drain_s: Annotated[float, Meta(gt=0, le=3600)] = 5.0
+    """Seconds from SIGTERM to its end; what it saves by then is saved."""
+    log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        """Check what types cannot.
+
+        Raises:
+            ValueError: a name that is none, or one that our subjects use.
+        """
+        parse_name(self.node, "node")
+        if self.node == "any":
+            raise ValueError("node: 'any' is taken by requests to whichever checkpointer is free")
