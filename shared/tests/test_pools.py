@@ -17,6 +17,8 @@ name = "small"
 stock = 0
 isolation = "landlock"
 on_interrupt = "fail"
+checkpoint_every_s = 5
+durability = "relaxed"
 idle_release_s = 1.5
 [pool.limits]
 memory_mib = 128
@@ -33,6 +35,8 @@ def test_a_declaration_is_read() -> None:
             stock=0,
             isolation="landlock",
             on_interrupt="fail",
+            checkpoint_every_s=5,
+            durability="relaxed",
             idle_release_s=1.5,
             limits=PodLimits(memory_mib=128, cpu=0.5),
         ),
@@ -59,6 +63,8 @@ def pool(line: str) -> str:
         (pool("starting_max = 0"), ["starting_max", ">= 1"]),
         (pool('isolation = "jail"'), ["isolation", "jail"]),
         (pool('on_interrupt = "retry"'), ["on_interrupt", "retry"]),
+        (pool("checkpoint_every_s = 0.5"), ["checkpoint_every_s", ">= 1"]),
+        (pool('durability = "none"'), ["durability", "none"]),
         (pool("idle_release_s = 0"), ["idle_release_s", "> 0"]),
         (pool("batch_first_every = 1"), ["batch_first_every", ">= 2"]),
         (pool("limits = {memory_mib = 31}"), ["memory_mib", ">= 32"]),

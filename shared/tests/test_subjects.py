@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared import subjects
+from shared.classes import CLASSES, CLIENT_CLASSES
 from shared.ids import SHARDS, home
 from shared.traces.templates import template_of
 
 ids = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{7,63}", fullmatch=True)
 names = st.from_regex(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?", fullmatch=True)
 shards = st.integers(0, SHARDS - 1)
-classes = st.sampled_from(subjects.CLASSES)
+classes = st.sampled_from(CLASSES)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,9 @@ def test_what_belongs_to_a_session_is_stored_at_its_home(
     )
     assert subjects.inbox(tenant, session, task) == f"in.{shard}.{tenant}.{session}.{task}"
     assert subjects.any_pool_record(tenant, session) == f"s.{shard}.rec.*.{tenant}.{session}"
+    assert (
+        subjects.workspace_head(pool, tenant, session) == f"s.{shard}.ws.{pool}.{tenant}.{session}"
+    )
 
 
 @given(names, names, ids)
@@ -56,6 +60,17 @@ def test_a_record_s_subject_is_read_back(pool: str, tenant: str, session: str) -
     stored = subjects.record(pool, tenant, session)
     live = stored.split(".", 2)[2]
 
+    assert subjects.parse_record(stored) == (pool, tenant, session)
+    assert subjects.parse_record(live) == (pool, tenant, session)
+
+
+@given(names, names, ids)
+def test_a_workspace_head_s_subject_is_read_back(pool: str, tenant: str, session: str) -> None:
+    """Stored or heard live, like its record's."""
+    stored = subjects.workspace_head(pool, tenant, session)
+    live = stored.split(".", 2)[2]
+
+    assert live.startswith(subjects.WORKSPACES_LIVE.removesuffix(">"))
     assert subjects.parse_record(stored) == (pool, tenant, session)
     assert subjects.parse_record(live) == (pool, tenant, session)
 
@@ -99,8 +114,8 @@ def test_no_two_lanes_share_a_consumer(one: str, other: str, klass: str, second:
 
 def test_work_after_a_loss_comes_first_and_is_no_client_s() -> None:
     """Classes in the order in which free workers ask them."""
-    assert subjects.CLASSES == ("recovery", "interactive", "batch")
-    assert set(subjects.CLIENT_CLASSES) == set(subjects.CLASSES) - {"recovery"}
+    assert CLASSES == ("recovery", "interactive", "batch")
+    assert set(CLIENT_CLASSES) == set(CLASSES) - {"recovery"}
 
 
 @given(names, names, names, classes, shards)

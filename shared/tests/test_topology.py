@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from shared import limits, subjects
+from shared.classes import CLASSES, CLIENT_CLASSES
 from shared.files import Stream
 from shared.ids import SHARDS, home
 from shared.messages import TaskResult, encode
@@ -86,9 +87,8 @@ def holders(subject: str) -> list[str]:
 # --- mappings --------------------------------------------------------------------------------------------------------
 def test_a_new_task_is_spread_over_all_queue_shards() -> None:
     """One destination for each shard, each a lane that exists, with weights that make up the whole."""
-    for klass in subjects.CLIENT_CLASSES:
+    for klass in CLIENT_CLASSES:
         lanes = mapped(subjects.task("acme", "default", klass))
-
         assert lanes == [subjects.queue(shard, "acme", "default", klass) for shard in range(SHARDS)]
         assert [holders(lane) for lane in lanes] == [["Q0"], ["Q1"], ["Q2"]]
     for destinations in account_mappings().values():
@@ -102,7 +102,7 @@ def test_no_client_reaches_the_recovery_lane() -> None:
         for destination in destinations:
             assert "recovery" not in destination["subject"]
             if source.startswith("task."):
-                assert destination["subject"].rpartition(".")[2] in subjects.CLIENT_CLASSES
+                assert destination["subject"].rpartition(".")[2] in CLIENT_CLASSES
                 assert destination["subject"].rpartition(".")[2] == source.rpartition(".")[2]
 
 
@@ -279,7 +279,7 @@ def test_each_lane_has_one_consumer_on_each_shard() -> None:
         (f"Q{shard}", f"{pool.name}-{klass}")
         for shard in range(SHARDS)
         for pool in POOLS
-        for klass in subjects.CLASSES
+        for klass in CLASSES
     }
 
     assert found == wanted

@@ -30,6 +30,7 @@ async def test_a_worker_reaches_its_pool_and_no_other(connect_worker: Connect) -
     await worker.publish(subjects.heartbeat("default", "w1"), b"")
     await worker.publish(subjects.bell("default", "batch", 0), b"")
     await worker.publish(subjects.renew("default", "w1"), b"")
+    await worker.publish(subjects.checkpoint("node-7", "w1"), b"")
     await worker.subscribe(subjects.control("w1"), lambda _message: None)
     assert await worker.read_next("I0", "in.0.*.*.*", after_seq=2**50) is None
     assert worker.refusals == ()
@@ -60,6 +61,12 @@ async def test_a_worker_reaches_its_pool_and_no_other(connect_worker: Connect) -
         worker.request(subjects.heartbeat("default", "w2"), timeout_s=2),
         worker.request(subjects.heartbeat("other", "w1"), timeout_s=2),
         worker.request(subjects.renew("default", "w2"), timeout_s=2),
+        worker.request(subjects.checkpoint("node-7", "w2"), timeout_s=2),
+        worker.request(subjects.rescue("node-7"), timeout_s=2),
+        worker.request(subjects.any_checkpointer("delete"), timeout_s=2),
+        worker.publish_acked(
+            subjects.workspace_head("default", "t", session), b"", message_id=uuid4().hex
+        ),
         worker.request(subjects.control("w2"), timeout_s=2),
         worker.request(subjects.gone("default", "w2"), timeout_s=2),
         worker.request(subjects.manager_heartbeat("m"), timeout_s=2),

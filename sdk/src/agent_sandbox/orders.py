@@ -11,10 +11,10 @@ from typing import Any, TypedDict
 import msgspec
 
 from agent_sandbox.sequencer import LIVE_BYTES_MAX
+from shared.classes import CLIENT_CLASSES
 from shared.errors import InvalidMessage
 from shared.ids import parse_task_id
 from shared.pools import OnInterrupt
-from shared.subjects import CLIENT_CLASSES
 from shared.task import Command, InputFile, Python, Task
 
 Content = str | bytes | Path | InputFile

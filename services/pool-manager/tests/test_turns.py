@@ -13,10 +13,10 @@ from pool_manager.core.peers import Peers
 from pool_manager.core.plan import Clock, Facts, Start, starts
 from pool_manager.core.slots import Slots
 from pool_manager.core.turns import AHEAD_MAX, Turns
+from shared.classes import CLASSES
 from shared.ids import SHARDS
 from shared.messages import NodeBeat
 from shared.pools import PoolSpec
-from shared.subjects import CLASSES
 
 
 def work_off(turns: Turns, waiting: Counter[str], count: int, at_once: int = 1) -> list[str]:

@@ -189,7 +189,9 @@ class DeletePod(Message, frozen=True, kw_only=True, omit_defaults=True):
     grace_s: Annotated[float, Meta(ge=0, le=300)] = 5.0
 
 
-WorkerState = Literal["warm", "claimed", "running", "idle", "saving", "draining", "frozen"]
+WorkerState = Literal[
+    "warm", "claimed", "restoring", "running", "idle", "saving", "draining", "frozen"
+]
 
 
 class WorkerBeat(Message, frozen=True, kw_only=True, omit_defaults=True):

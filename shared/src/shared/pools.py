@@ -17,6 +17,7 @@ ISOLATION_CLASSES = ("process", "landlock", "namespace", "oci", "gvisor", "kata"
 
 Isolation = Literal["auto", "process", "landlock", "namespace", "oci", "gvisor", "kata"]
 OnInterrupt = Literal["rerun", "resume", "fail"]
+Durability = Literal["saved", "relaxed"]
 
 
 class PodLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,6 +48,11 @@ class PoolSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     limits: PodLimits = PodLimits()
     on_interrupt: OnInterrupt = "rerun"
     """What happens to a task whose worker died, unless the task says otherwise."""
+    checkpoint_every_s: Annotated[float, Meta(ge=1, le=24 * 3600)] = 30.0
+    """Seconds between checkpoints in the middle of a task."""
+    durability: Durability = "saved"
+    """`saved`: a task's result waits until its files are saved. `relaxed`: it does not wait for a store that can't be used;
+    what such a task did is lost with its pod."""
     idle_release_s: Annotated[float, Meta(gt=0, le=7 * 24 * 3600)] = 600.0
     """Seconds that an idle session keeps its pod before it is released."""
     batch_first_every: Annotated[int, Meta(ge=2, le=1000)] = 10

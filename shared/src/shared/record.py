@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from shared.messages import Interruption, Message, WorkspaceLost
+from shared.workspace import Base, Latest, SnapshotRef
 
 State = Literal[
     "queued", "running", "waiting", "rescuing", "forking", "idle",
@@ -57,6 +58,16 @@ class Record(Message, frozen=True, kw_only=True, omit_defaults=True):
     """A loss of the workspace that the client has not been told yet."""
     losses: int = 0
     last_loss: WorkspaceLost | None = None
+    boundary: SnapshotRef | None = None
+    """The snapshot that holds what the last completed task left behind. None: nothing was ever saved."""
+    latest: Latest | None = None
+    """A newer one, from the middle of a task."""
+    checkpoint_stale_ms: int = 0
+    """Since when completed tasks have effects that no snapshot holds, wall clock; 0: `boundary` holds them all."""
+    rescue_until_ms: int = 0
+    """`rescuing` until then, wall clock of the pool-manager that gave it up."""
+    base: Base | None = None
+    """Of a fork: where it comes from."""
     tasks_done: int = 0
     last_done_ms: int = 0
     wake_at_ms: int = 0

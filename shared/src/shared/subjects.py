@@ -6,38 +6,7 @@ permissions. The state shard is a token of its own because the servers' `partiti
 
 from __future__ import annotations
 
-from shared import headers
-from shared.errors import InvalidMessage
 from shared.ids import SHARDS, home
-
-CLASSES = ("recovery", "interactive", "batch")
-"""Classes of work, most urgent first. `recovery` is ours: no mapping of a client's subject leads there."""
-CLIENT_CLASSES = ("interactive", "batch")
-
-
-def is_more_urgent(klass: str, than: str) -> bool:
-    """Return whether one class of work goes before another; an unknown one goes before none."""
-    return klass in CLASSES and (than not in CLASSES or CLASSES.index(klass) < CLASSES.index(than))
-
-
-def most_urgent(first: str, *others: str) -> str:
-    """Return the most urgent of some classes."""
-    for other in others:
-        first = other if is_more_urgent(other, first) else first
-    return first
-
-
-def asked_class(header: str | None) -> str | None:
-    """Return the class that a session's task asks for; None: the session's own.
-
-    Raises:
-        InvalidMessage: no class that clients may ask for.
-    """
-    if header is None or header in CLIENT_CLASSES:
-        return header
-    known = " or ".join(CLIENT_CLASSES)
-    raise InvalidMessage(f"header {headers.CLASS}: {known} expected, got {header[:40]!r}")
-
 
 # --- what clients use --------------------------------------------------------------------------------------------
 
@@ -107,6 +76,11 @@ def payload(pool: str, tenant: str, session: str) -> str:
     return f"s.{home(session)}.job.{pool}.{tenant}.{session}"
 
 
+def workspace_head(pool: str, tenant: str, session: str) -> str:
+    """What is retained of the session's workspace. Checkpointers alone write it."""
+    return f"s.{home(session)}.ws.{pool}.{tenant}.{session}"
+
+
 def stored_result(tenant: str, session: str, task_id: str) -> str:
     """Where a result is stored (exactly one per task)."""
     return f"s.{home(session)}.done.{tenant}.{session}.{task_id}"
@@ -119,6 +93,10 @@ RECORDS_LIVE = "rec.>"
 def record_live(pool: str) -> str:
     """Records of one pool, live."""
     return f"rec.{pool}.>"
+
+
+WORKSPACES_LIVE = "ws.>"
+"""Workspace heads are heard here, whole, at the moment they are stored."""
 
 
 def inbox_stream(shard: int) -> str:
@@ -261,6 +239,21 @@ def node_delete(node: str) -> str:
     return f"node.{node}.delete"
 
 
+def checkpoint(node: str, worker: str) -> str:
+    """Request to a node's checkpointer: save or restore this worker's workspace. Only that worker may publish here."""
+    return f"ckpt.{node}.{worker}"
+
+
+def rescue(node: str) -> str:
+    """Request to a node's checkpointer: save the workspace of a pod that died."""
+    return f"ckpt.{node}.rescue"
+
+
+def any_checkpointer(op: str) -> str:
+    """Request that needs no pod, to whichever checkpointer is up: `fork`, `list`, `delete`, …"""
+    return f"ckpt.any.{op}"
+
+
 def checkpointer_heartbeat(node: str = "*") -> str:
     """A node's checkpointer says that it lives, and how its store is (core NATS)."""
     return f"hbc.{node}"
@@ -293,3 +286,5 @@ IDLE_GROUP = "idle"
 """Queue group of idle workers on their pool's bells."""
 MANAGER_GROUP = "pool-manager"
 """Queue group of the pool-managers for requests that one of them answers."""
+CHECKPOINTER_GROUP = "checkpointer"
+"""Queue group of the checkpointers for requests that any of them answers."""

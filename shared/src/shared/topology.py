@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from shared import limits, subjects
+from shared.classes import CLASSES, CLIENT_CLASSES
 from shared.ids import SHARDS
 from shared.pools import PoolSpec
 
@@ -145,11 +146,7 @@ def _queue(shard: int, pools: Sequence[PoolSpec], created_ms: int) -> StreamSpec
     return _stream(
         subjects.queue_stream(shard),
         "tokens and task messages by pool and class",
-        [
-            subjects.queue(shard, "*", pool.name, klass)
-            for pool in pools
-            for klass in subjects.CLASSES
-        ],
+        [subjects.queue(shard, "*", pool.name, klass) for pool in pools for klass in CLASSES],
         shard,
         retention="workqueue",
         max_msgs_per_subject=limits.LANE_MESSAGES_MAX,
@@ -204,7 +201,7 @@ def _consumers(shard: int, pools: Sequence[PoolSpec]) -> list[ConsumerSpec]:
             },
         )
         for pool in pools
-        for klass in subjects.CLASSES
+        for klass in CLASSES
     ]
 
 
@@ -273,7 +270,7 @@ def account_mappings() -> dict[str, list[dict[str, Any]]]:
             }
             for shard, weight in zip(range(SHARDS), SHARD_WEIGHTS, strict=True)
         ]
-        for klass in subjects.CLIENT_CLASSES
+        for klass in CLIENT_CLASSES
     }
     mappings["session.*.*.*"] = [{"subject": "in.{{partition(3,2)}}." + tail, "weight": 100}]
     mappings["result.*.*.*"] = [{"subject": direct, "weight": 100}]

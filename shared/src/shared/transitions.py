@@ -21,10 +21,10 @@ from typing import Any, Literal
 from msgspec.structs import asdict, replace
 
 from shared import limits
+from shared.classes import is_more_urgent
 from shared.errors import Conflict, StaleEpoch
 from shared.messages import Interruption, WorkspaceLost
 from shared.record import Death, EndState, Hold, Origin, Record, State, is_mine
-from shared.subjects import is_more_urgent
 
 _FORGIVEN: dict[str, Any] = {"deaths": 0, "death_task": "", "interruptions": ()}
 """Progress: what befell one task is not held against the next."""

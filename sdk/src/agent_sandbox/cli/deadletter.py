@@ -22,7 +22,7 @@ from agent_sandbox.cli.output import (
 )
 from agent_sandbox.cli.run import attend, say_accepted
 from agent_sandbox.cli.shapes import Dropped
-from shared.subjects import CLIENT_CLASSES
+from shared.classes import CLIENT_CLASSES
 from shared.views import LetterAnswer, LettersAnswer
 
 number_argument = click.argument("number", type=click.IntRange(min=1), metavar="NUMBER")

@@ -14,8 +14,8 @@ from agent_sandbox.cli.names import SERVERS, complete_pool, complete_session
 from agent_sandbox.client import Client
 from agent_sandbox.orders import Content
 from shared import limits
+from shared.classes import CLIENT_CLASSES
 from shared.errors import InvalidMessage
-from shared.subjects import CLIENT_CLASSES
 
 F = TypeVar("F", bound=Callable[..., Any])
 

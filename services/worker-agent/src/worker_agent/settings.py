@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from shared.pools import OnInterrupt
+from shared.pools import Durability, OnInterrupt
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -17,6 +17,10 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Seconds that an idle session keeps its pod."""
     on_interrupt: OnInterrupt = "rerun"
     """The pool's rule for tasks whose worker died."""
+    checkpoint_every_s: Annotated[float, Meta(gt=0)] = 30.0
+    """Seconds between checkpoints in the middle of a task."""
+    durability: Durability = "saved"
+    """Whether a result waits for a store that can't be used."""
     fence_s: Annotated[float, Meta(gt=1)] = 4.0
     """T_fence: without contact for this long less `fence_margin_s`, user code is frozen."""
     fence_margin_s: Annotated[float, Meta(gt=0)] = 1.0

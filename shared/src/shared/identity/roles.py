@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from shared import subjects
+from shared.classes import CLASSES, CLIENT_CLASSES
 from shared.ids import SHARDS
 
 ANSWER_WITHIN_S = 30
@@ -83,11 +84,7 @@ def publisher(tenant: str, pools: tuple[str, ...] = ("*",)) -> Permissions:
     """
     return Permissions(
         (
-            *(
-                subjects.task(tenant, pool, klass)
-                for pool in pools
-                for klass in subjects.CLIENT_CLASSES
-            ),
+            *(subjects.task(tenant, pool, klass) for pool in pools for klass in CLIENT_CLASSES),
             f"session.{tenant}.*.*",
             f"result.{tenant}.*.*",
             f"object.*.{tenant}.*.*",
@@ -105,7 +102,7 @@ def worker(pool: str, name: str) -> Permissions:
 
     With the servers' placeholders as arguments this is the scope of the workers' signing key.
     """
-    consumers = tuple(subjects.consumer(pool, klass) for klass in subjects.CLASSES)
+    consumers = tuple(subjects.consumer(pool, klass) for klass in CLASSES)
     return Permissions(
         (
             *(f"$JS.API.CONSUMER.MSG.NEXT.*.{consumer}" for consumer in consumers),
@@ -120,6 +117,7 @@ def worker(pool: str, name: str) -> Permissions:
             *(f"{get}.object.>" for get in _each("$JS.API.DIRECT.GET", _OBJECTS)),
             subjects.heartbeat(pool, name),
             subjects.renew(pool, name),
+            subjects.checkpoint("*", name),
             subjects.spans(pool, name),
             subjects.bells(pool),
             subjects.dead_letter("*", pool),

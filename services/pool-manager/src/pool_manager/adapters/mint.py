@@ -59,6 +59,8 @@ class SpecMint:
             | {
                 f"{WORKER}IDLE_RELEASE_S": str(pool.idle_release_s),
                 f"{WORKER}ON_INTERRUPT": pool.on_interrupt,
+                f"{WORKER}CHECKPOINT_EVERY_S": str(pool.checkpoint_every_s),
+                f"{WORKER}DURABILITY": pool.durability,
                 f"{WORKER}FULL_TENANTS": ",".join(self.full_tenants[:TOLD_MAX]),
             },
         )

@@ -11,6 +11,7 @@ from pool_manager.core.clock import ServerClock
 from pool_manager.ports import Entry, Known
 from shared import headers, logs, messages, subjects
 from shared.bus import Bus, Stored, Write
+from shared.classes import asked_class
 from shared.errors import InvalidMessage, NotFound, ServiceError
 from shared.ids import home
 from shared.messages import TaskResult
@@ -233,7 +234,7 @@ def _result_of(result: TaskResult) -> str:
 def _entry(stored: Stored) -> Entry:
     tenant, session, task = subjects.parse_task(stored.subject)
     try:
-        klass = subjects.asked_class(stored.headers.get(headers.CLASS))
+        klass = asked_class(stored.headers.get(headers.CLASS))
     except InvalidMessage:
         klass = None
     return Entry(

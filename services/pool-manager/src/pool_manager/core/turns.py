@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from shared.classes import CLASSES
 from shared.ids import SHARDS
-from shared.subjects import CLASSES
 
 Lane = tuple[str, int]
 """(class, queue shard)"""

@@ -12,8 +12,8 @@ from collections import OrderedDict
 import msgspec
 
 from pool_manager.core.table import Row, key_of
+from shared.classes import is_more_urgent, most_urgent
 from shared.record import ENDED, Record
-from shared.subjects import is_more_urgent, most_urgent
 from shared.traces.context import Trace
 
 LET_GO_S = 0.3

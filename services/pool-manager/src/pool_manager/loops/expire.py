@@ -11,10 +11,10 @@ from pool_manager.core.clock import ServerClock
 from pool_manager.core.world import World
 from pool_manager.ports import LaneMessage, Queue, Truth
 from shared import limits, logs
+from shared.classes import CLIENT_CLASSES
 from shared.errors import Conflict, ServiceError
 from shared.ids import SHARDS
 from shared.record import ENDED, Origin
-from shared.subjects import CLIENT_CLASSES
 from shared.transitions import ended_unborn
 
 log = logs.get(__name__)

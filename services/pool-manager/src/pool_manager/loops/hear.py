@@ -15,6 +15,7 @@ from pool_manager.loops.ring import Ringer
 from pool_manager.loops.wake import Waker
 from pool_manager.ports import Heard
 from shared import headers, logs, subjects
+from shared.classes import asked_class
 from shared.errors import InvalidMessage
 from shared.ids import can_be_found
 from shared.messages import NodeBeat, PodGone, Slot, WorkerBeat
@@ -133,7 +134,7 @@ class Ears:
         if not can_be_found(session):
             return  # there is none of such a name
         try:
-            asked = subjects.asked_class(message.headers.get(headers.CLASS))
+            asked = asked_class(message.headers.get(headers.CLASS))
         except InvalidMessage:
             asked = None  # its worker will say what is wrong with it
         seq = int(message.headers[SEQUENCE])

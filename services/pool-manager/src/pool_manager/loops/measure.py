@@ -13,10 +13,10 @@ import msgspec
 from pool_manager.core.world import World
 from pool_manager.loops.refill import Refiller
 from pool_manager.ports import Heard
+from shared.classes import CLASSES
 from shared.messages import Interruption, Status, Timing
 from shared.metrics import OTHER, Book, Metric, declared
 from shared.record import ENDED, Death, Record, State
-from shared.subjects import CLASSES
 
 EVERY_S = 1.0
 STATUSES = get_args(Status)

@@ -15,9 +15,9 @@ from pool_manager.core.world import World
 from pool_manager.loops.hands import wait_for
 from pool_manager.ports import Queue
 from shared import logs
+from shared.classes import CLASSES
 from shared.errors import ServiceError
 from shared.ids import SHARDS
-from shared.subjects import CLASSES
 
 log = logs.get(__name__)
 

@@ -18,10 +18,10 @@ from pool_manager.loops.quota import QuotaKeeper
 from pool_manager.loops.wake import Waker
 from pool_manager.ports import Entry, Known, Queue, Truth
 from shared import logs
+from shared.classes import CLIENT_CLASSES
 from shared.errors import ServiceError
 from shared.ids import SHARDS, can_be_found, home
 from shared.record import ENDED, Record
-from shared.subjects import CLIENT_CLASSES
 
 log = logs.get(__name__)
 

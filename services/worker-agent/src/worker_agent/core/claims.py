@@ -8,11 +8,12 @@ from typing import Literal
 import msgspec
 
 from shared import headers as names
+from shared.classes import asked_class
 from shared.errors import ErrorInfo, InvalidMessage
 from shared.ids import TaskId, parse_task_id, task_id_of_delivery
 from shared.quota import FULL_LASTS_S, FullTenants, TenantFull
 from shared.record import Hold, Origin, Record, is_mine
-from shared.subjects import asked_class, parse_queue
+from shared.subjects import parse_queue
 from shared.traces.context import Context
 
 TRIES_MAX = 5

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from shared.classes import CLASSES, CLIENT_CLASSES, most_urgent
 from shared.ids import SHARDS
-from shared.subjects import CLASSES, CLIENT_CLASSES, most_urgent
 
 Lane = tuple[str, int]
 """(class, queue shard)."""

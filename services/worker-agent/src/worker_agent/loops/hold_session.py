@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from shared import logs, transitions
+from shared.classes import CLIENT_CLASSES
 from shared.errors import Conflict, InvalidMessage, OutcomeUnknown, StaleEpoch, Unavailable
 from shared.ids import can_be_found, home
 from shared.record import Hold, Record, is_mine
 from shared.service import Stop
-from shared.subjects import CLIENT_CLASSES, inbox_stream
+from shared.subjects import inbox_stream
 from shared.traces.context import parse_context
 from worker_agent.core import lanes
 from worker_agent.core.claims import entry_problem, read_replay_of
