@@ -63,6 +63,6 @@ async def test_a_service_that_hangs_is_told_and_started_anew(
     targets = json.loads((cluster.folder.probes / "targets.json").read_text())
     assert took_s > HUNG_S
     assert url_of(cluster.folder, "pool-manager-2") != url
-    assert {"gateway", "local-node", "pool-manager", "client-edge"} == {
+    assert {"checkpointer", "gateway", "local-node", "pool-manager", "client-edge"} == {
         target["labels"]["job"] for target in targets
     }

@@ -10,7 +10,7 @@ from agent_sandbox.embedded.pools import NAMED_ONLY
 from agent_sandbox.embedded.status import StatusView
 from shared.pools import ISOLATION_CLASSES
 
-KINDS = ("server", "edge", "manager", "node", "gateway")
+KINDS = ("server", "edge", "manager", "node", "checkpointer", "gateway")
 """Order in which processes are listed."""
 
 

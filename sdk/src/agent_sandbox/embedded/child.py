@@ -89,6 +89,8 @@ class Service:
         self.ready_file: Path | None = None
         self.probes_file: Path | None = None
         """Holds the URL of its probes while it has them."""
+        self.companion_ready_file: Path | None = None
+        """Likewise of the process that it keeps beside it."""
         self.grace_s = 5.0
         self.on_parent_death = signal.SIGKILL
 
@@ -102,7 +104,7 @@ class Service:
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start it, its output appended to its log."""
-        for file in (self.ready_file, self.probes_file):
+        for file in (self.ready_file, self.probes_file, self.companion_ready_file):
             if file is not None:
                 file.unlink(missing_ok=True)
         trim_log(self.log_file)
@@ -122,8 +124,9 @@ class Service:
             os.close(descriptor)
 
     def is_ready(self) -> bool:
-        """Return whether its readiness file is there."""
-        return self.ready_file is None or self.ready_file.exists()
+        """Return whether its readiness file is there, and its companion's."""
+        files = (self.ready_file, self.companion_ready_file)
+        return all(file is None or file.exists() for file in files)
 
     def last_words(self) -> str:
         """Return the last lines of its log."""

@@ -20,6 +20,7 @@ JOBS: dict[str, Service] = {
     "edge": "client-edge",
     "manager": "pool-manager",
     "node": "local-node",
+    "checkpointer": "checkpointer",
     "gateway": "gateway",
 }
 """Kind of a process -> what it is called in metrics."""

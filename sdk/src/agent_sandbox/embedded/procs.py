@@ -111,6 +111,23 @@ def descendants(root: int) -> list[ProcessId]:
     return found
 
 
+def child_running(parent: ProcessId, module: str) -> ProcessId | None:
+    """Return the child of a process that runs a Python module (`-m MODULE`), or None where there is none."""
+    if not parent.is_alive():
+        return None
+    for process in descendants(parent.pid):
+        fields = _stat(process.pid)
+        if fields is None or int(fields[1]) != parent.pid:
+            continue  # what a sandbox started may call itself anything
+        try:
+            words = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if module.encode() in words and process.is_alive():
+            return process
+    return None
+
+
 def wait_gone(processes: Iterable[ProcessId], timeout_s: float) -> list[ProcessId]:
     """Wait until the processes are gone, at most `timeout_s` seconds; return those that are still there."""
     left = [process for process in processes if process.is_alive()]

@@ -47,8 +47,9 @@ KEPT_VARIABLES = (
     "PYTHONDONTWRITEBYTECODE",
 )
 """What our services inherit from the environment of `up`; anything else might be a secret of the user's."""
+CHECKPOINTER_MODULE = "checkpointer"
 SERVICE_MODULES = (
-    "checkpointer",
+    CHECKPOINTER_MODULE,
     "client_edge",
     "gateway",
     "local_node",
@@ -100,6 +101,7 @@ def write_credentials(
         give(watcher, identity.system_signer, roles.system_watcher(watcher))
     for name in node_names(cluster):
         give(name, identity.signer, roles.local_node(name))
+        give(checkpointer_name(name), identity.signer, roles.checkpointer(name))
     give("status", identity.signer, status_role())
     client = folder.credential("client")
     if anew or not client.exists():
@@ -172,7 +174,8 @@ def local_nodes(folder: Folder, cluster: ClusterFile) -> list[Service]:
     for name in node_names(cluster):
         service = prepare(folder, cluster, name, "local_node")
         service.kind = "node"
-        service.grace_s = NODE_DRAIN_S + 3.0
+        service.grace_s = NODE_DRAIN_S + 6.0
+        service.companion_ready_file = folder.ready / checkpointer_name(name)
         service.env |= {
             "LOCAL_NODE_NAME": name,
             "LOCAL_NODE_SERVERS": ",".join(cluster.direct),
@@ -181,9 +184,30 @@ def local_nodes(folder: Folder, cluster: ClusterFile) -> list[Service]:
             "LOCAL_NODE_READY_FILE": str(service.ready_file),
             **probes(service, "LOCAL_NODE_"),
             "LOCAL_NODE_DRAIN_S": str(NODE_DRAIN_S),
+            "LOCAL_NODE_CHECKPOINTER": f"{sys.executable},-m,{CHECKPOINTER_MODULE}",
+            **_checkpointer(folder, cluster, name),
         }
         made.append(service)
     return made
+
+
+def checkpointer_name(node: str) -> str:
+    """Return what the checkpointer of a node is called among the processes."""
+    return f"{node}-checkpointer"
+
+
+def _checkpointer(folder: Folder, cluster: ClusterFile, node: str) -> dict[str, str]:
+    """Return the settings of a node's checkpointer, which the node starts itself: it dies with its node."""
+    name = checkpointer_name(node)
+    return {
+        "CHECKPOINTER_NODE": node,
+        "CHECKPOINTER_SERVERS": ",".join(cluster.direct),
+        "CHECKPOINTER_CREDENTIAL_FILE": str(folder.credential(name)),
+        "CHECKPOINTER_PODS_DIR": str(folder.nodes / node / "pods"),
+        "CHECKPOINTER_READY_FILE": str(folder.ready / name),
+        "CHECKPOINTER_PROBES": f"{LOOPBACK}:0",
+        "CHECKPOINTER_PROBES_URL_FILE": str(folder.probes / name),
+    }
 
 
 def prepare(folder: Folder, cluster: ClusterFile, name: str, module: str) -> Service:

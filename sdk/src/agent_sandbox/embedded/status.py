@@ -8,6 +8,7 @@ from collections import Counter
 import msgspec
 
 from agent_sandbox.embedded.bring_up import ask_pools
+from agent_sandbox.embedded.companions import companions
 from agent_sandbox.embedded.folder import ClusterFile, Folder
 from agent_sandbox.embedded.probing import ProbeView, probe_all
 from agent_sandbox.embedded.table import Row, Table, read_table
@@ -81,7 +82,9 @@ async def look(folder: Folder) -> StatusView:
             nodes_wished=cluster.nodes,
         )
     servers = await asyncio.to_thread(_look_at_servers, folder)
-    services = [row.name for row in table.rows if row.kind != "server"]
+    rows = _checked(table)
+    rows += await asyncio.to_thread(companions, rows)
+    services = [row.name for row in rows if row.kind != "server"]
     (pools, why), probes = await asyncio.gather(_ask(folder, cluster), probe_all(folder, services))
     return StatusView(
         state=str(folder.path),
@@ -89,7 +92,7 @@ async def look(folder: Folder) -> StatusView:
         detail=table.detail,
         error=table.error,
         nodes_wished=cluster.nodes,
-        processes=_checked(table),
+        processes=rows,
         servers=servers,
         gateways={f"gateway-{n}": url for n, url in enumerate(cluster.gateways, 1)},
         probes=probes,

@@ -20,6 +20,7 @@ from agent_sandbox.embedded.bring_up import (
     wait_warm,
 )
 from agent_sandbox.embedded.child import Child, Program, Server, Service, trim_log
+from agent_sandbox.embedded.companions import companions, process_of
 from agent_sandbox.embedded.doctor import Doctor, Hand, Patient
 from agent_sandbox.embedded.folder import ClusterFile, Folder
 from agent_sandbox.embedded.nurse import Nurse
@@ -180,11 +181,16 @@ class Supervisor:
     def _nurse(self) -> Nurse:
         def running() -> dict[str, str]:
             rows = [child.row for child in self._services()]
+            rows += companions(rows)
             return {row.name: row.kind for row in rows if row.state == "running"}
 
-        return Nurse(
-            self._folder, running, lambda name: self._children[name].restart(signal.SIGKILL)
-        )
+        def kill(name: str) -> None:
+            if name in self._children:
+                self._children[name].restart(signal.SIGKILL)
+            elif process := process_of([child.row for child in self._services()], name):
+                process.send(signal.SIGKILL)  # its node starts it again
+
+        return Nurse(self._folder, running, kill)
 
     def _services(self) -> list[Child]:
         return [child for child in self._children.values() if child.row.kind != "server"]

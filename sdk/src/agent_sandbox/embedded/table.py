@@ -16,7 +16,7 @@ Phase = Literal[
 ]
 """How far the supervisor is. `ready` was reached once and stays, whatever dies and is restarted later."""
 RowState = Literal["starting", "running", "restarting", "stopped"]
-Kind = Literal["server", "edge", "manager", "node", "gateway"]
+Kind = Literal["server", "edge", "manager", "node", "checkpointer", "gateway"]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

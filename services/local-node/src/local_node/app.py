@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import msgspec
 
+from local_node.adapters.companion import Companion
 from local_node.adapters.counted import CountedStarter, CountedVoice
 from local_node.adapters.machine import Machine, look, open_machine
 from local_node.adapters.voice import BusVoice
@@ -50,6 +51,8 @@ async def run(settings: NodeSettings, stop: Stop) -> None:
             probed(health, book, address=settings.probes, url_file=settings.probes_url_file)
         )
         machine = await closing.enter_async_context(open_machine(settings, on_death))
+        if settings.checkpointer:
+            await closing.enter_async_context(_kept(Companion(settings.checkpointer)))
         bus = await Bus.connect(_options(settings))
         closing.push_async_callback(bus.close)
         health.require("nats", nats_problem(bus))
@@ -79,6 +82,17 @@ async def run(settings: NodeSettings, stop: Stop) -> None:
                 task.cancel()
     if died:
         raise InvariantBroken(f"zygotes died: {', '.join(died)}")
+
+
+@contextlib.asynccontextmanager
+async def _kept(companion: Companion) -> AsyncIterator[None]:
+    """Keep a companion running while inside: until the last pod has saved what it holds."""
+    keeping = asyncio.create_task(companion.keep(), name="companion")
+    try:
+        yield
+    finally:
+        await companion.stop()
+        await keeping
 
 
 async def probe(settings: NodeSettings) -> MachineView:

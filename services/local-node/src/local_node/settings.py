@@ -28,6 +28,9 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """`host:port` of `/livez`, `/readyz` and `/metrics`, port 0 for a free one; None: there are none."""
     probes_url_file: str | None = None
     """Holds the URL of the probes while they are there."""
+    checkpointer: tuple[str, ...] = ()
+    """Command of the node's checkpointer, which it keeps running; empty: it keeps none. It inherits the node's
+    environment, hence its own settings."""
     pods_max: Annotated[int, Meta(ge=1, le=2000)] = 256
     """Pods at once."""
     starting_max: Annotated[int, Meta(ge=1, le=256)] = 8
