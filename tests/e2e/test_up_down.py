@@ -127,7 +127,14 @@ def test_status_says_what_runs_and_fits_the_terminal(embedded: Folder, cli_on: C
         "narrow": 1,
     }
     assert all(node["alive"] and node["isolation"] for node in view["pools"]["nodes"])
-    for word in ("pool-manager-1", "node-2", "node-2-checkpointer", "isolation on node-1", "landlock", "default"):
+    for word in (
+        "pool-manager-1",
+        "node-2",
+        "node-2-checkpointer",
+        "isolation on node-1",
+        "landlock",
+        "default",
+    ):
         assert word in text
 
 
