@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -59,8 +58,8 @@ async def test_a_companion_that_can_not_start_does_not_end_its_node() -> None:
 async def test_a_companion_dies_with_its_node(tmp_path: Path) -> None:
     """SIGKILL to the node leaves it no time to end anything: the kernel does."""
     told = tmp_path / "pids"
-    node = subprocess.Popen(
-        [sys.executable, "-c", NODE, sys.executable, "-c", TELL, str(told)],
+    node = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", NODE, sys.executable, "-c", TELL, str(told)),
         env={
             "PATH": os.defpath,
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
@@ -70,7 +69,7 @@ async def test_a_companion_dies_with_its_node(tmp_path: Path) -> None:
         assert await until(lambda: len(_pids(told)) == 1)
     finally:
         node.kill()
-        node.wait(10)
+        await node.wait()
     try:
         assert await until(lambda: not is_there(_pids(told)[0]))
     finally:
