@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import shutil
@@ -46,6 +47,8 @@ class Kit:
         self.socket = ours
         self.channel: RunnerChannel
         self.as_pid_1 = "unshare" in str(process.args)
+        self.began = asyncio.Event()
+        """Set with each task's start."""
         self._tasks = 0
 
     async def connect(self) -> Kit:
@@ -61,6 +64,7 @@ class Kit:
 
         async def on_started(at_ns: int) -> None:
             started.append(at_ns)
+            self.began.set()
 
         async def on_output(stream: str, data: bytes) -> None:
             written[stream].append(data)

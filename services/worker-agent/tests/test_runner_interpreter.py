@@ -224,3 +224,15 @@ async def test_an_interrupt_that_comes_before_the_task_begins_interrupts_it_then
 
     assert (outcome.exit.exit_code, outcome.exit.signal) == (1, None)
     assert outcome.stderr.endswith(b"KeyboardInterrupt\n")
+
+
+async def test_code_that_only_computes_is_interrupted(any_runner: Any) -> None:
+    """No system call of its own is broken off: the interpreter itself has to notice the signal."""
+    running = asyncio.create_task(any_runner.python("while True: pass"))
+    await any_runner.began.wait()
+    any_runner.channel.stop(20)
+    outcome = await running
+
+    assert (outcome.exit.exit_code, outcome.exit.signal) == (1, None)
+    assert outcome.stderr.endswith(b"KeyboardInterrupt\n")
+    assert (await any_runner.python("'same'")).exit.interpreter.generation == 1

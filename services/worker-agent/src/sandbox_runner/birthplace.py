@@ -10,7 +10,7 @@ import _thread
 from collections.abc import Callable
 from typing import TypeVar
 
-from sandbox_runner import kernel
+from sandbox_runner import kernel, main_thread
 
 Born = TypeVar("Born")
 
@@ -26,6 +26,7 @@ class Birthplace:
         """
         self._scoped = scoped
         self._begun = False
+        self._main_state = 0
         self._asked = _thread.allocate_lock()
         self._answered = _thread.allocate_lock()
         self._asked.acquire()
@@ -49,6 +50,7 @@ class Birthplace:
         if not self._scoped:
             return work()
         if not self._begun:
+            self._main_state = main_thread.state_of_this_thread()
             try:
                 _thread.start_new_thread(self._serve, ())
             except RuntimeError as error:
@@ -63,6 +65,11 @@ class Birthplace:
             raise failure
         result, self._result = self._result, None
         return result  # type: ignore[return-value]  # work's own
+
+    def settle(self) -> None:
+        """In a forked child that goes on as Python: takes signals as any other process does."""
+        if self._scoped:
+            main_thread.become_main(self._main_state)
 
     def _serve(self) -> None:
         kernel.enter_signal_scope()

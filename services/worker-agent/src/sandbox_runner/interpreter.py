@@ -140,6 +140,7 @@ class Interpreter:
         """Runs in the child: turns it from a copy of the runner into a process of the user's."""
         try:
             os.setsid()
+            self._birthplace.settle()
             fds = notebook.take_over(control)
             # From here on it is a user's process: there is nothing of the runner's to protect.
             kernel.set_dumpable(True)
