@@ -9,7 +9,7 @@ import pytest
 
 from agent_sandbox.results import NoResultYet, Result, TaskFailed, describe, error_of, exit_code_of
 from shared.errors import Draining, ErrorInfo, NotFound, OutcomeUnknown, Rejected
-from shared.messages import Interruption, TaskResult, Timing
+from shared.messages import Interruption, Stream, TaskResult, Timing
 
 
 def stored(**fields: Any) -> TaskResult:
@@ -66,6 +66,23 @@ def test_a_result_is_described_in_one_sentence() -> None:
 
     assert said == "task task-0001 failed: ran longer than timeout_s"
     assert plain == "task task-0001 failed: exit code 2"
+
+
+def test_a_failed_programs_exception_ends_with_what_it_said_last() -> None:
+    """What went wrong stands in the last line of a traceback; of a signal or a limit nobody has written anything."""
+    trace = "Traceback (most recent call last):\n  …\nZeroDivisionError: division by zero\n\n"
+    failed = {"status": "failed", "reason": "exit_code", "exit_code": 1}
+    raised = TaskFailed(Result(raw=stored(**failed, stderr=Stream(text=trace))))
+    silent = TaskFailed(Result(raw=stored(**failed)))
+    long = TaskFailed(Result(raw=stored(**failed, stderr=Stream(text="x" * 5000))))
+    killed = TaskFailed(
+        Result(raw=stored(status="failed", reason="signal", signal=9, stderr=Stream(text="x")))
+    )
+
+    assert str(raised) == "task task-0001 failed: exit code 1: ZeroDivisionError: division by zero"
+    assert str(silent) == "task task-0001 failed: exit code 1"
+    assert len(str(long)) < 300
+    assert str(killed) == "task task-0001 failed: killed by signal 9"
 
 
 def test_check_raises_for_everything_but_ok() -> None:

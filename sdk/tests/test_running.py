@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from agent_sandbox import ClientOptions, SyncClient
 from agent_sandbox.client import Client
 from agent_sandbox.events import Started
 from agent_sandbox.orders import Order
@@ -14,6 +15,8 @@ from agent_sandbox.over_nats import NatsTransport
 from agent_sandbox.results import NoResultYet
 from agent_sandbox.running import RunningTask
 from agent_sandbox.starting import start_task
+from agent_sandbox.sync.parts import SyncTask
+from agent_sandbox.sync.session import SyncSession
 from shared.bus import PubAck
 from shared.errors import Unavailable
 from shared.messages import TaskResult, Timing
@@ -194,6 +197,24 @@ class ClosedTransport(NatsTransport):
     async def close(self) -> None:
         """Close."""
         self.is_closed = True
+
+
+async def test_what_is_held_names_itself_and_no_secret() -> None:
+    """In a notebook, a log, a debugger."""
+    options = ClientOptions(servers=("https://g",), token="hush")
+    client = Client(options)
+    task = RunningTask(NatsTransport(cast("Any", None), "t"), ORDER)
+
+    assert repr(client.session("session-1")) == "Session('session-1')"
+    assert repr(client) == f"Client({options!r})"
+    assert repr(SyncClient(options)) == f"SyncClient({options!r})"
+    assert "hush" not in repr(client)
+    assert repr(task) == f"RunningTask('{ORDER.task}', session_id='{ORDER.session}')"
+    for twin, one in (
+        (SyncSession(cast("Any", None), client.session("session-1")), client.session("session-1")),
+        (SyncTask(cast("Any", None), task), task),
+    ):
+        assert repr(twin).removeprefix("Sync") == repr(one).removeprefix("Running")
 
 
 async def test_a_client_is_closed_also_where_a_task_can_not_be_forgotten() -> None:

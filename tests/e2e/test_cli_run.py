@@ -107,17 +107,24 @@ def test_ctrl_c_cancels_the_task(cli: Cli, start_cli: Start) -> None:
 
     assert process.returncode == 130
     assert "cancelling task" in stderr
-    assert json.loads(cli("task", "show", task, "--json").stdout)["status"] == "cancelled"
+    shown = json.loads(cli("task", "show", task, "--json").stdout)
+    assert (shown["state"], shown["result"]["status"]) == ("ended", "cancelled")
 
 
 def test_a_detached_task_can_be_shown_and_cancelled(cli: Cli) -> None:
-    """`--detach` prints the id; `task show` and `task cancel` find it."""
+    """`--detach` prints the id; `task show` and `task cancel` find it, with JSON of one shape whether it has ended or not."""
     task = cli("run", "--detach", "--", "sleep", "60").stdout.strip()
+    while (before := json.loads(cli("task", "show", task, "--json").stdout)).get("error"):
+        assert before["error"]["code"] == "not_found"  # it waits in its lane
 
     cancelled = cli("task", "cancel", task)
     shown = cli("task", "show", task)
+    after = json.loads(cli("task", "show", task, "--json").stdout)
 
     assert (cancelled.stdout, cancelled.returncode) == ("cancelled (cancelled)\n", 0)
+    assert before["state"] in ("accepted", "started")
+    assert (after["state"], after["result"]["status"]) == ("ended", "cancelled")
+    assert {before["task"], after["task"]} == {task}
     assert shown.stdout.startswith(f"task {task} cancelled")
 
 

@@ -33,6 +33,10 @@ class Connected:
         self._owner: tuple[int, asyncio.AbstractEventLoop] | None = None
         self._watched: weakref.WeakSet[RunningTask] = weakref.WeakSet()
 
+    def __repr__(self) -> str:
+        """Say where it connects, without what is secret."""
+        return f"{type(self).__name__}({self.options!r})"
+
     async def __aenter__(self) -> Self:
         """Connect.
 

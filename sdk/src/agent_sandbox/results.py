@@ -11,6 +11,8 @@ from shared.files import FileEntry, ObjectRef
 from shared.messages import TaskResult
 from shared.rest import Tti
 
+LAST_LINE_LENGTH_MAX = 200
+
 
 class TaskFailed(ServiceError):
     """A task did not end as `ok`; `result` says how. Raised by `Result.check` and by the file operations."""
@@ -19,7 +21,8 @@ class TaskFailed(ServiceError):
 
     def __init__(self, result: Result) -> None:
         """Keep the result; its status decides whether the task surely did nothing."""
-        super().__init__(describe(result.raw))
+        last = _last_line(result.raw)
+        super().__init__(describe(result.raw) + (f": {last}" if last else ""))
         self.result = result
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -135,6 +138,14 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         fields: dict[str, Any] = msgspec.to_builtins(self.raw)
         own = {"tti_s": self.tti_s, "tti": msgspec.to_builtins(self.tti), "total_s": self.total_s}
         return fields | own
+
+
+def _last_line(result: TaskResult) -> str:
+    """Return the last line that a failed program wrote to stderr, shortened: where Python and most others say why."""
+    if result.reason != "exit_code":
+        return ""
+    lines = result.stderr.text.strip().splitlines()
+    return lines[-1].strip()[:LAST_LINE_LENGTH_MAX] if lines else ""
 
 
 def describe(result: TaskResult) -> str:

@@ -62,6 +62,10 @@ class RunningTask:
         self._pool = order.pool or ""
         self._total_s = 0.0
 
+    def __repr__(self) -> str:
+        """Name it."""
+        return f"RunningTask({self.task_id!r}, session_id={self.session_id!r})"
+
     @property
     def task_id(self) -> str:
         """Id of the task."""

@@ -46,6 +46,10 @@ class Session(TerminalSession):
         self.opened = opened
         """Result of its creation, where this client created it."""
 
+    def __repr__(self) -> str:
+        """Name it."""
+        return f"Session({self.id!r})"
+
     async def __aenter__(self) -> Self:
         """Return the session."""
         return self

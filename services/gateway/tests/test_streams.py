@@ -46,8 +46,9 @@ async def for_ever() -> None:
 
 
 def test_a_tenants_places_are_counted_and_given_back() -> None:
-    """One more is refused with 429, another tenant's is not."""
-    streams = Streams(2)
+    """One more is refused with 429, another tenant's is not; how many there are together is told."""
+    told: list[int] = []
+    streams = Streams(2, told.append)
     with streams.place("mine"):
         with streams.place("mine"), streams.place("other"):
             with pytest.raises(ProblemError, match="tenant_streams_max") as refused:
@@ -55,6 +56,7 @@ def test_a_tenants_places_are_counted_and_given_back() -> None:
             assert refused.value.problem.status == 429
         with streams.place("mine"):
             pass
+    assert told == [1, 2, 3, 2, 1, 2, 1, 0]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import structlog
 from holding import SESSION, FakeSandbox, FakeTruth, FakeVoice, body, entry, hold, owned
 
 from shared import transitions
@@ -92,3 +93,17 @@ def claim_again(truth: FakeTruth, held: Held) -> None:
     queued = transitions.wake(truth.record, lane="interactive")
     held.record = transitions.claim(queued, owner="w", node="n", now_ms=1)
     held.seq, held.taken = truth.put(held.record), TAKEN
+
+
+async def test_a_committed_attempt_is_one_line_with_all_its_durations() -> None:
+    """Whoever looks for the slow ones needs no other."""
+    truth = FakeTruth()
+    held = owned(truth, body(keep=False))
+    held.taken = TAKEN
+    with structlog.testing.capture_logs() as lines:
+        await hold(truth, FakeSandbox(), held, Stop())
+
+    (line,) = [line for line in lines if line["event"] == "task.committed"]
+    assert (line["session_id"], line["status"], line["attempt"]) == (SESSION, "ok", 1)
+    assert (line["path"], line["claim_ms"]) == ("warm", 1.2)
+    assert line.keys() >= {"start_ms", "run_ms", "commit_ms"}

@@ -10,7 +10,7 @@ from agent_sandbox.checkup.judge import Report
 from agent_sandbox.embedded.status import StatusView
 from shared.files import FileEntry
 from shared.messages import CancelAnswer, TaskResult
-from shared.rest import StreamEvent, Tti, TtiAnswer, TtiRow
+from shared.rest import StreamEvent, TaskView, Tti, TtiAnswer, TtiRow
 from shared.views import (
     LetterAnswer,
     LettersAnswer,
@@ -169,7 +169,7 @@ SHAPES: dict[str, tuple[Any, ...]] = {
     "session put": (TaskDone,),
     "session get": (TaskDone,),
     "task list": (TasksAnswer,),
-    "task show": (TaskDone, SessionAnswer),
+    "task show": (TaskView,),
     "task cancel": (CancelAnswer,),
     "logs": (StreamEvent,),
     "pool list": (Pools,),

@@ -6,7 +6,7 @@ import asyncio
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -22,6 +22,8 @@ from agent_sandbox.cli.output import (
 )
 from agent_sandbox.results import EXIT_SYSTEM, Result, describe
 from shared.errors import NotFound
+from shared.rest import TaskView
+from shared.tti import tti_by_worker
 from shared.views import SessionAnswer, ShowAsk, TasksAnswer, TasksAsk
 
 UNKNOWN = (
@@ -108,16 +110,16 @@ def show(task_id: str, session_id: str | None, state: Path | None, as_json: bool
             )
 
     found = asyncio.run(work())
-    if isinstance(found, Result):
-        print_json(found.to_json()) if as_json else _print_result(found)
-    elif found.record is None:
+    if isinstance(found, SessionAnswer) and found.record is None:
         raise NotFound(
             f"no result and no session of task {task_id}: unknown, still waiting in its lane, or a later task "
             "of a session (name it: --session)"
         )
-    elif as_json:
-        print_json(found)
-    else:
+    if as_json:
+        print_json(_view(task_id, found))
+    elif isinstance(found, Result):
+        _print_result(found)
+    elif found.record is not None:
         doing = "runs now" if found.task == task_id else "has no result yet"
         click.echo(f"task {task_id} {doing}; its session is {found.record.state}")
 
@@ -148,6 +150,20 @@ def cancel(
         return 0 if answer.outcome in ("cancelled", "finished") else EXIT_SYSTEM
 
     sys.exit(asyncio.run(work()))
+
+
+def _view(task_id: str, found: Result | SessionAnswer) -> TaskView:
+    """Return where a task stands, in the words of HTTP; of its links there are none here."""
+    if isinstance(found, Result):
+        raw = found.raw
+        tti = found.tti or tti_by_worker(raw)
+        return TaskView(
+            task=raw.task, session=raw.session, state="ended", pool=raw.pool, tti=tti, result=raw
+        )
+    record = found.record
+    assert record is not None
+    state: Literal["started", "accepted"] = "started" if found.task == task_id else "accepted"
+    return TaskView(task=task_id, session=record.session, state=state, pool=record.pool)
 
 
 def _print_result(result: Result) -> None:

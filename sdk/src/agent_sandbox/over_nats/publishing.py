@@ -59,7 +59,8 @@ def message_id_of(order: Order) -> str:
     """Return the `Nats-Msg-Id` of a task.
 
     A stream keeps one message of each id for ten minutes, whoever sent it. Task ids that are only unique in their
-    session would meet there, so a later task's names the session as well.
+    session would meet there, so a later task's names the session as well. (Of a first task each of three streams may
+    keep one: what makes it run once is its record.)
     """
     return order.task if order.task == order.session else f"{order.session}:{order.task}"
 

@@ -45,6 +45,10 @@ class SyncClient:
         self._client = Client(options)
         self._portal: Portal | None = None
 
+    def __repr__(self) -> str:
+        """Say where it connects, without what is secret."""
+        return f"Sync{self._client!r}"
+
     def connect(self) -> Self:
         """Connect, where `with` does not suit; `close` is then to be called.
 

@@ -32,6 +32,10 @@ class SyncTask:
         self._portal = portal
         self._running = running
 
+    def __repr__(self) -> str:
+        """Name it."""
+        return f"SyncTask({self.task_id!r}, session_id={self.session_id!r})"
+
     @property
     def task_id(self) -> str:
         """Id of the task."""

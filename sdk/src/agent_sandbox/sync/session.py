@@ -26,6 +26,10 @@ class SyncSession:
         self._portal = portal
         self._session = session
 
+    def __repr__(self) -> str:
+        """Name it."""
+        return f"Sync{self._session!r}"
+
     @property
     def id(self) -> str:
         """Its id."""

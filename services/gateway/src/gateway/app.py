@@ -57,7 +57,10 @@ async def _serve(
     tenants = Tenants(Path(settings.tenants_file))
     tenants.refresh()
     clients = Clients(tenants, settings.servers)
-    meter, streams = Meter(settings.name), Streams(settings.tenant_streams_max)
+    meter = Meter(settings.name)
+    streams = Streams(
+        settings.tenant_streams_max, lambda count: book.set(declared.GATEWAY_STREAMS, value=count)
+    )
     site: Any = Counted(make_site(settings, tenants, clients, meter, streams), book)
     if traced:
         from shared.telemetry.http import HttpSpans  # noqa: PLC0415 - only where it is asked for

@@ -176,7 +176,7 @@ class Bus:
         attempt_s: float = 0.5,
         deadline_s: float = 10.0,
     ) -> PubAck:
-        """Publish until a stream says that it is stored; every try goes under the same id, so that it is stored once.
+        """Publish until a stream says that it is stored; every try goes under the same id, so that no stream stores it twice.
 
         Args:
             subject: where to.

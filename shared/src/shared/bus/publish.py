@@ -30,7 +30,8 @@ NOBODY_TRIES_PER_S = 8
 same, but a new session's subject meets another shard in two of three tries. A subject that leads to one stream alone
 proves nothing: an election takes up to nine seconds."""
 SPREAD = "task."
-"""Subjects that the account's mapping spreads over the shards begin so."""
+"""Subjects that the account's mapping spreads over the shards begin so. Two tries of one publish may be stored by two of
+them, each of which knows its own ids only: that the task runs once all the same is its record's doing."""
 ELECTIONS_S = 12.0
 """After the connection was lost, all shards may be electing for so long: that nobody listens then says nothing."""
 

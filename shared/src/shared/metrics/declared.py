@@ -172,6 +172,9 @@ HTTP_DURATION = _histogram(
 )
 HTTP_OPEN = _gauge("http_requests_open", "Requests under way, streams among them.")
 GATEWAY_TENANTS = _gauge("gateway_tenants", "Tenants that may come in.")
+GATEWAY_STREAMS = _gauge(
+    "gateway_streams_open", "Streams of events that are open, of all tenants together."
+)
 
 DECLARED: Final[dict[Service, tuple[Metric, ...]]] = {
     "pool-manager": (
@@ -182,7 +185,7 @@ DECLARED: Final[dict[Service, tuple[Metric, ...]]] = {
     "client-edge": (
         *COMMON, EDGE_OPEN, EDGE_ACCEPTED, EDGE_REFUSED, EDGE_MESSAGES_REFUSED, EDGE_BYTES, EDGE_HALF_SENT,
     ),
-    "gateway": (*COMMON, HTTP_REQUESTS, HTTP_DURATION, HTTP_OPEN, GATEWAY_TENANTS),
+    "gateway": (*COMMON, HTTP_REQUESTS, HTTP_DURATION, HTTP_OPEN, GATEWAY_TENANTS, GATEWAY_STREAMS),
     "worker-agent": (*COMMON, *ON_THE_BUS),
     "checkpointer": (*COMMON, *ON_THE_BUS),
 }  # fmt: skip

@@ -14,12 +14,22 @@ from pool_manager.core.world import World
 from pool_manager.loops.refill import Refiller
 from pool_manager.ports import Heard
 from shared.classes import CLASSES
+from shared.durations import Part, durations_ms
 from shared.messages import Interruption, Status, Timing
 from shared.metrics import OTHER, Book, Metric, declared
 from shared.record import ENDED, Death, Record, State
 
 EVERY_S = 1.0
 STATUSES = get_args(Status)
+PARTS: dict[Part, Metric] = {
+    "queue_wait": declared.QUEUE_WAIT,
+    "claim": declared.CLAIM,
+    "restore": declared.RESTORE,
+    "start": declared.START,
+    "tti": declared.TTI,
+    "run": declared.RUN,
+    "commit": declared.COMMIT,
+}
 OPEN_STATES = tuple(state for state in get_args(State) if state not in ENDED)
 
 
@@ -59,33 +69,23 @@ class Measurer:
         done = _results.decode(message.data)
         pool = done.pool if done.pool in self._world.pools else OTHER
         self._book.add(declared.RESULTS, pool, done.status if done.status in STATUSES else OTHER)
-        timing = done.timing
-        if not timing.started_ms:
+        if not done.timing.started_ms:
             return
-        path = timing.path or OTHER
+        path = done.timing.path or OTHER
         if done.attempt > 1 and done.interruptions:
             self._recovered(pool, done.interruptions[-1])
-        elif done.attempt <= 1:
-            self._took(declared.QUEUE_WAIT, timing.accepted_ms, timing.delivered_ms, pool, path)
-            if path != "bound":
-                self._took(declared.TTI, timing.accepted_ms, timing.started_ms, pool, path)
-        if path != "bound":
-            self._took(declared.CLAIM, timing.delivered_ms, timing.claimed_ms, pool)
-        self._took(declared.RESTORE, timing.claimed_ms, timing.restored_ms, pool)
-        ready_ms = timing.restored_ms or timing.claimed_ms
-        self._took(declared.START, ready_ms, timing.started_ms, pool)
-        self._took(declared.RUN, timing.started_ms, timing.finished_ms, pool)
-        self._took(declared.COMMIT, timing.finished_ms, time.time() * 1000, pool)
+        took_ms = durations_ms(done.timing, attempt=done.attempt, committed_ms=time.time() * 1000)
+        for part, took in took_ms.items():
+            if part == "tti" and path == "bound":
+                continue
+            metric = PARTS[part]
+            labels = (pool, path) if "path" in metric.labels else (pool,)
+            self._book.observe(metric, *labels, seconds=took / 1000)
 
     def _recovered(self, pool: str, loss: Interruption) -> None:
         if loss.recovered_ms is not None:
             took_ms = (loss.silent_ms or 0) + loss.recovered_ms - loss.revoked_ms
             self._book.observe(declared.RECOVERY, pool, loss.cause, seconds=took_ms / 1000)
-
-    def _took(self, metric: Metric, begin_ms: float, end_ms: float, *labels: str) -> None:
-        """Note how long something took, where both ends are known."""
-        if begin_ms and end_ms:
-            self._book.observe(metric, *labels, seconds=(end_ms - begin_ms) / 1000)
 
     def revoked(self, record: Record, death: Death) -> None:
         """This pool-manager gave up an owner."""

@@ -10,6 +10,8 @@ import time
 
 import structlog
 
+from shared import logs
+from shared.durations import durations_ms
 from shared.messages import TaskResult, Timing
 from shared.traces.context import Sampling, trace_of
 from shared.traces.span import Span
@@ -18,6 +20,8 @@ from worker_agent.core.results import Place
 from worker_agent.core.trail import Trail
 from worker_agent.core.work import Work
 from worker_agent.ports import Held, Spans
+
+log = logs.get(__name__)
 
 BOUND = ("trace_id", "span_id")
 
@@ -43,7 +47,8 @@ class Note:
         self._saving_ns = time.time_ns()
 
     async def committed(self, result: TaskResult) -> None:
-        """The result is stored; the rest is told."""
+        """The result is stored: one line says all of the attempt, and the rest is told."""
+        _log_committed(result)
         if self._trail is None:
             return
         if result.timing.started_ms:
@@ -88,3 +93,20 @@ class Notes:
             place=self._place,
         )
         return Note(self._spans, trail)
+
+
+def _log_committed(result: TaskResult) -> None:
+    """Say all of an attempt in one line, as whoever looks for the slow ones reads it."""
+    took_ms = durations_ms(result.timing, attempt=result.attempt, committed_ms=time.time() * 1000)
+    log.info(
+        "task.committed",
+        session_id=result.session,
+        task_id=result.task,
+        kind=result.kind,
+        status=result.status,
+        reason=result.reason,
+        epoch=result.epoch,
+        attempt=result.attempt,
+        path=result.timing.path,
+        **{f"{part}_ms": round(took, 1) for part, took in took_ms.items()},
+    )

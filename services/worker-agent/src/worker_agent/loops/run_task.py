@@ -131,19 +131,6 @@ class TaskRunner:
                 self.running.status = result.status
             elif work.inbox_seq is None:
                 await self._close_double(held)
-            timing = result.timing
-            log.info(
-                "task.committed",
-                session_id=result.session,
-                task_id=result.task,
-                status=result.status,
-                reason=result.reason,
-                epoch=result.epoch,
-                attempt=result.attempt,
-                run_ms=round(timing.finished_ms - timing.started_ms, 1)
-                if timing.started_ms
-                else 0.0,
-            )
             await note.committed(result)
         finally:
             note.close()

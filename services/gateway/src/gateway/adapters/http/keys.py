@@ -19,7 +19,7 @@ def task_id_of(key: str | None, tenant: str, session: str = "") -> str | None:
     Args:
         key: a UUID or ULID is the id itself; any other text gives one, the same for the same tenant and session.
         tenant: whose request it is.
-        session: of a session's next task; empty: a first task.
+        session: of a session's next task; empty: a first task, whether it opens a session that is kept or not.
 
     Raises:
         InvalidMessage: not 1 to 255 printable characters.

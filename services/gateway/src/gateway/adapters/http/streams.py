@@ -44,9 +44,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 class Streams:
     """All streams of this gateway."""
 
-    def __init__(self, tenant_streams_max: int) -> None:
-        """Let each tenant have so many at once."""
+    def __init__(
+        self, tenant_streams_max: int, changed: Callable[[int], None] = lambda _count: None
+    ) -> None:
+        """Let each tenant have so many at once; `changed` is told how many all have together."""
         self._most = tenant_streams_max
+        self._changed = changed
         self._open: Counter[str] = Counter()
         self.leaving = asyncio.Event()
 
@@ -70,11 +73,17 @@ class Streams:
         if not self.has_place(tenant):
             said = f"{self._most} streams of this tenant are open (tenant_streams_max)"
             raise ProblemError(problem(429, "too_many_requests", said))
-        self._open[tenant] += 1
+        self._change(tenant, 1)
         try:
             yield
         finally:
-            self._open[tenant] -= 1
+            self._change(tenant, -1)
+
+    def _change(self, tenant: str, by: int) -> None:
+        self._open[tenant] += by
+        if not self._open[tenant]:
+            del self._open[tenant]
+        self._changed(self._open.total())
 
     async def pump(
         self,
