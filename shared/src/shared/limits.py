@@ -90,6 +90,9 @@ PUBLISHES_MAX: Final = 512
 publish it is refused."""
 DEAD_LETTERS_MAX: Final = 1_000
 """Dead letters kept of one tenant and pool. Above: the oldest go."""
+CHECKPOINT_JOBS_MAX: Final = 1_024
+"""Saves and restores that one node's checkpointer has under way or waiting at once. Above: the next one is `unavailable`
+and asked for again later."""
 INTERRUPTIONS_KEPT: Final = 8
 """Interruptions of one task that its record remembers. Above: the oldest are forgotten."""
 DEATHS_MAX: Final = 3
