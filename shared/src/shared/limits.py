@@ -57,6 +57,9 @@ OBJECT_STORE_BYTES_MAX: Final = 6 * 1024 * 1024 * 1024
 """Objects of all tenants together; they go after 48 h, if not before. Above: the chunk is refused."""
 TENANT_OBJECT_BYTES_MAX: Final = 5 * 1024 * 1024 * 1024
 """Objects of one tenant. Above: the oldest go."""
+PACK_STORE_BYTES_MAX: Final = 24 * 1024 * 1024 * 1024
+"""Packs of workspaces of all tenants together, where the NATS servers keep them. Above: the checkpoint is refused, and
+the task's result stays `saving` until there is room."""
 OUTPUTS_MAX: Final = 16
 """Files that a task may put into the object store when it has run. Above: the task is `rejected` (`invalid`)."""
 LIST_ENTRIES_MAX: Final = 1000

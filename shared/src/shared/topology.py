@@ -142,6 +142,24 @@ def _objects(shard: int, store_bytes: int) -> StreamSpec:
     )
 
 
+def _packs(shard: int, store_bytes: int) -> StreamSpec:
+    return _stream(
+        subjects.pack_stream(shard),
+        "packs of workspaces",
+        [f"pack.{shard}.*.*.*.*"],
+        shard,
+        # A pack is stored whole, by one batch, and stays what it is until it is removed by name.
+        max_msgs_per_subject=1,
+        discard="new",
+        discard_new_per_subject=True,
+        max_msg_size=limits.OBJECT_CHUNK_BYTES_MAX + HEADER_BYTES_MAX,
+        max_bytes=store_bytes // SHARDS,
+        duplicate_window=int(2 * SECOND_NS),
+        allow_atomic=True,
+        allow_direct=True,
+    )
+
+
 def _queue(shard: int, pools: Sequence[PoolSpec], created_ms: int) -> StreamSpec:
     return _stream(
         subjects.queue_stream(shard),
@@ -210,6 +228,7 @@ def topology(
     *,
     created_ms: int,
     object_bytes: int = limits.OBJECT_STORE_BYTES_MAX,
+    pack_bytes: int = limits.PACK_STORE_BYTES_MAX,
 ) -> Topology:
     """Return everything that must exist for these pools.
 
@@ -217,12 +236,13 @@ def topology(
         pools: declared pools; each has its own lanes.
         created_ms: wall clock, milliseconds since 1970; first sequence of queue streams that do not exist yet.
         object_bytes: size of the object store, all shards together.
+        pack_bytes: size of the store of packs, all shards together.
     """
     streams: list[StreamSpec] = []
     consumers: list[ConsumerSpec] = []
     for shard in range(SHARDS):
         streams += [_state(shard), _inbox(shard), _queue(shard, pools, created_ms), _slots(shard)]
-        streams.append(_objects(shard, object_bytes))
+        streams += [_objects(shard, object_bytes), _packs(shard, pack_bytes)]
         consumers += _consumers(shard, pools)
     streams.append(
         _stream(

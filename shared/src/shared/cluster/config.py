@@ -20,8 +20,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Largest message; above every stream's own limit, whose refusal names it."""
     memory_bytes: int = 512 * MIB
     """Streams in memory: the output of tasks; all else is in files."""
-    file_bytes: int = 16 * 1024 * MIB
-    """Streams in files; of these the object store has 6 GiB set aside."""
+    file_bytes: int = 48 * 1024 * MIB
+    """Streams in files; of these the object store has 6 GiB set aside, the store of packs 24."""
     client_ping_s: float = 1.0
     """How often each client is asked for a sign of life, seconds."""
     log_bytes: int = 16 * MIB
