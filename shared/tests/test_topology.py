@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from shared import limits, subjects
+from shared import limits, mappings, subjects
 from shared.classes import CLASSES, CLIENT_CLASSES
 from shared.files import Stream
 from shared.ids import SHARDS, home
 from shared.messages import TaskResult, encode
 from shared.pools import PoolSpec
-from shared.topology import account_mappings, topology
+from shared.topology import topology
 
 POOLS = (PoolSpec(name="default"), PoolSpec(name="a-batch"), PoolSpec(name="a"))
 TOPOLOGY = topology(POOLS, created_ms=1_764_450_000_000)
@@ -69,7 +69,7 @@ def mapped(subject: str) -> list[str]:
     """Return all places to which the account's mappings may send a client's subject."""
     return [
         transformed(source, destination["subject"], subject)
-        for source, destinations in account_mappings().items()
+        for source, destinations in mappings.account_mappings().items()
         if matches(source, subject)
         for destination in destinations
     ]
@@ -91,14 +91,14 @@ def test_a_new_task_is_spread_over_all_queue_shards() -> None:
         lanes = mapped(subjects.task("acme", "default", klass))
         assert lanes == [subjects.queue(shard, "acme", "default", klass) for shard in range(SHARDS)]
         assert [holders(lane) for lane in lanes] == [["Q0"], ["Q1"], ["Q2"]]
-    for destinations in account_mappings().values():
+    for destinations in mappings.account_mappings().values():
         assert sum(destination["weight"] for destination in destinations) == 100
 
 
 def test_no_client_reaches_the_recovery_lane() -> None:
     """Its messages would overtake those of sessions that lost their worker."""
     assert mapped(subjects.task("acme", "default", "recovery")) == []
-    for source, destinations in account_mappings().items():
+    for source, destinations in mappings.account_mappings().items():
         for destination in destinations:
             assert "recovery" not in destination["subject"]
             if source.startswith("task."):

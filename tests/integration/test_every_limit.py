@@ -85,6 +85,7 @@ SHOWN_ELSEWHERE = {
     "INBOX_ENTRIES_MAX": "services/pool-manager/tests/test_quota_live.py::test_the_newest_entries_of_a_long_inbox_are_rejected",
     "TENANT_INBOX_ENTRIES_MAX": "services/pool-manager/tests/test_quota_live.py::test_a_tenant_that_fills_inboxes_of_unknown_sessions_is_bounded",
     "OBJECT_STORE_BYTES_MAX": "tests/integration/test_objects.py::test_a_full_store_refuses_and_takes_again_when_there_is_room",
+    "PACK_STORE_BYTES_MAX": "services/checkpointer/tests/test_nats_store.py::test_a_full_store_refuses_and_takes_again_when_there_is_room",
     "TOKEN_LENGTH_MAX": "services/pool-manager/tests/test_letters_live.py::test_what_no_name_finds_again_has_its_dead_letter_and_touches_nothing_else",
     "TENANT_OBJECT_BYTES_MAX": "services/pool-manager/tests/test_quota_live.py::test_the_oldest_objects_of_a_tenant_go",
     "TENANT_SESSIONS_MAX": "services/worker-agent/tests/test_worker_claim.py::test_a_full_tenant_gets_no_new_session",

@@ -119,25 +119,6 @@ def object_stream(shard: int) -> str:
     return f"O{shard}"
 
 
-def pack_stream(shard: int) -> str:
-    """Name of a stream of packs."""
-    return f"W{shard}"
-
-
-def pack(shard: int, tenant: str, session: str, name: str, part: str) -> str:
-    """One part of a pack of a session's workspace: `head` tells its size, `0`, `1`, … are its bytes in order.
-
-    All of a pack lies in one shard, which its writer has chosen.
-    """
-    return f"pack.{shard}.{tenant}.{session}.{name}.{part}"
-
-
-def parse_pack(subject: str) -> tuple[str, str, str]:
-    """Return (tenant, session, name) of a pack's subject."""
-    tenant, session, name, _ = subject.split(".")[-4:]
-    return tenant, session, name
-
-
 def queue_stream(shard: int) -> str:
     """Name of a queue stream."""
     return f"Q{shard}"

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from shared import limits, subjects
-from shared.classes import CLASSES, CLIENT_CLASSES
+from shared import limits, packs, subjects
+from shared.classes import CLASSES
 from shared.ids import SHARDS
 from shared.pools import PoolSpec
 
@@ -36,9 +36,6 @@ HEADER_BYTES_MAX = 8 * 1024
 """Allowance for headers: the servers' `max_msg_size` counts them with the body."""
 RESULT_BYTES_MAX = 1024 * 1024
 """A stored result: twice 64 KiB of output, of which JSON makes six times as much where it is control characters."""
-
-SHARD_WEIGHTS = (34, 33, 33)
-"""Percent of new sessions that go to each queue shard."""
 
 BATCH_LIMITS = {"max_inflight_per_stream": 1000, "max_inflight_total": 4000, "timeout": "2s"}
 """Server setting `jetstream.limits.batch`: the default of 50 open batches refuses bursts (measured)."""
@@ -124,39 +121,43 @@ def _inbox(shard: int) -> StreamSpec:
     )
 
 
-def _objects(shard: int, store_bytes: int) -> StreamSpec:
+def _parts(name: str, holds: str, listens: str, leader: int, **settings: Any) -> StreamSpec:
+    """Content in parts. What is stored under a subject stays what it is: nobody can write over another's part."""
     return _stream(
-        subjects.object_stream(shard),
-        "inputs and outputs by reference, in chunks",
-        [f"object.{shard}.*.*.*"],
-        shard,
-        # What is stored under a subject stays what it is: nobody can write over another's chunk.
+        name,
+        holds,
+        [listens],
+        leader,
         max_msgs_per_subject=1,
         discard="new",
         discard_new_per_subject=True,
         max_msg_size=limits.OBJECT_CHUNK_BYTES_MAX + HEADER_BYTES_MAX,
+        allow_direct=True,
+        **settings,
+    )
+
+
+def _objects(shard: int, store_bytes: int) -> StreamSpec:
+    return _parts(
+        subjects.object_stream(shard),
+        "inputs and outputs by reference, in chunks",
+        f"object.{shard}.*.*.*",
+        shard,
         max_bytes=store_bytes // SHARDS,
         max_age=limits.ENDED_KEPT_S * SECOND_NS,
         duplicate_window=int(OBJECT_DUPLICATE_WINDOW_S * SECOND_NS),
-        allow_direct=True,
     )
 
 
 def _packs(shard: int, store_bytes: int) -> StreamSpec:
-    return _stream(
-        subjects.pack_stream(shard),
+    return _parts(
+        packs.stream(shard),
         "packs of workspaces",
-        [f"pack.{shard}.*.*.*.*"],
+        f"pack.{shard}.*.*.*.*",
         shard,
-        # A pack is stored whole, by one batch, and stays what it is until it is removed by name.
-        max_msgs_per_subject=1,
-        discard="new",
-        discard_new_per_subject=True,
-        max_msg_size=limits.OBJECT_CHUNK_BYTES_MAX + HEADER_BYTES_MAX,
         max_bytes=store_bytes // SHARDS,
         duplicate_window=int(2 * SECOND_NS),
         allow_atomic=True,
-        allow_direct=True,
     )
 
 
@@ -271,30 +272,3 @@ def topology(
         )
     )
     return Topology(tuple(streams), tuple(consumers))
-
-
-def account_mappings() -> dict[str, list[dict[str, Any]]]:
-    """Return the account's subject mappings: how clients' subjects reach the streams.
-
-    `task` spreads over the queue shards by weight; `session` and `result` go to the session's home,
-    `chunk` to the stream that its subject names.
-    """
-    tail = "{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}"
-    direct = "$JS.API.DIRECT.GET.{{partition(3,2)}}.s.{{partition(3,2)}}.done." + tail
-    mappings = {
-        # One mapping for each class that clients may use, so that no subject of theirs leads to `recovery`.
-        f"task.*.*.{klass}": [
-            {
-                "subject": f"q.{shard}.{{{{wildcard(1)}}}}.{{{{wildcard(2)}}}}.{klass}",
-                "weight": weight,
-            }
-            for shard, weight in zip(range(SHARDS), SHARD_WEIGHTS, strict=True)
-        ]
-        for klass in CLIENT_CLASSES
-    }
-    mappings["session.*.*.*"] = [{"subject": "in.{{partition(3,2)}}." + tail, "weight": 100}]
-    mappings["result.*.*.*"] = [{"subject": direct, "weight": 100}]
-    for shard in range(SHARDS):
-        chunk = f"$JS.API.DIRECT.GET.{subjects.object_stream(shard)}.object.{shard}." + tail
-        mappings[f"chunk.{shard}.*.*.*"] = [{"subject": chunk, "weight": 100}]
-    return mappings

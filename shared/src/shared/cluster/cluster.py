@@ -15,7 +15,7 @@ from shared.cluster.layout import Layout, ServerFiles, open_layout
 from shared.cluster.ports import LOOPBACK, ServerPorts, why_taken
 from shared.cluster.server import ServerProcess
 from shared.identity import Identity
-from shared.topology import account_mappings
+from shared.mappings import account_mappings
 
 READY_POLL_S = 0.02
 

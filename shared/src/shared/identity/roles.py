@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from shared import subjects
+from shared import packs, subjects
 from shared.classes import CLASSES, CLIENT_CLASSES
 from shared.ids import SHARDS
 
@@ -21,6 +21,7 @@ _STATES = tuple(subjects.state_stream(shard) for shard in range(SHARDS))
 _INBOXES = tuple(subjects.inbox_stream(shard) for shard in range(SHARDS))
 _OBJECTS = tuple(subjects.object_stream(shard) for shard in range(SHARDS))
 _QUEUES = tuple(subjects.queue_stream(shard) for shard in range(SHARDS))
+_PACKS = tuple(packs.stream(shard) for shard in range(SHARDS))
 _SLOTS = tuple(subjects.slot_stream(shard) for shard in range(SHARDS))
 _BOUNDED = (subjects.DEAD_LETTER_STREAM, subjects.OUTPUT_STREAM)
 
@@ -214,8 +215,13 @@ def checkpointer(node: str) -> Permissions:
             subjects.checkpointer_heartbeat(node),
             "s.*.rec.>",
             "s.*.ws.>",
-            *_each("$JS.API.STREAM.MSG.GET", _STATES),
-            *_each("$JS.API.DIRECT.GET", _STATES),
+            *_each("$JS.API.STREAM.MSG.GET", _STATES + _PACKS),
+            *_each("$JS.API.DIRECT.GET", _STATES + _PACKS),
+            # Packs: each is written once; they are the checkpointers' alone, to remove too.
+            "pack.>",
+            *(f"{get}.pack.>" for get in _each("$JS.API.DIRECT.GET", _PACKS)),
+            *_each("$JS.API.STREAM.PURGE", _PACKS),
+            *_each("$JS.API.STREAM.INFO", _PACKS),
         ),
         (
             _inbox(f"ckpt-{node}"),

@@ -57,7 +57,9 @@ def parse_key(text: str) -> PackKey:
     """
     parts = text.split("/")
     if len(parts) != 3 or not _NAME.fullmatch(parts[2]):
-        raise InvalidMessage(f"key of a pack: <tenant>/<session>/<name> expected, got {text[:200]!r}")
+        raise InvalidMessage(
+            f"key of a pack: <tenant>/<session>/<name> expected, got {text[:200]!r}"
+        )
     tenant, session = parse_name(parts[0], "key of a pack: tenant"), parse_task_id(parts[1])
     return PackKey(tenant, session, parts[2], parts[2].partition("-")[2])
 

@@ -122,9 +122,7 @@ class LocalStore:
         parsed = parse_key(key)
         return self._root / parsed.tenant / parsed.session / parsed.name
 
-    async def _call(
-        self, what: str, work: Callable[[], T], *, unknown: type[ServiceError]
-    ) -> T:
+    async def _call(self, what: str, work: Callable[[], T], *, unknown: type[ServiceError]) -> T:
         try:
             async with asyncio.timeout(CALL_S):
                 return await asyncio.get_running_loop().run_in_executor(self._threads, work)

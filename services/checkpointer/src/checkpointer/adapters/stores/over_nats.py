@@ -17,7 +17,7 @@ from checkpointer.core.keys import PackKey, folder, parse_key, parse_prefix
 from checkpointer.core.parts import HEAD, PART_BYTES, cut, part_size, parts_of
 from checkpointer.core.shards import Shards
 from checkpointer.ports.blobs import StoredPack
-from shared import subjects
+from shared import packs
 from shared.bus import Bus
 from shared.bus.answers import is_status
 from shared.bus.types import Message, Stored, Write
@@ -45,6 +45,8 @@ ALIVE_S = 0.5
 """A leader that does not answer a small question for so long gets no pack."""
 PUT_S = 10.0
 """Longest wait for the word that a pack is stored."""
+LOOK_EVERY_S = 1.0
+"""So often its leader is asked for a sign of life meanwhile."""
 READ_S = 4.0
 STALL_S = 20.0
 """Longest wait for one part, all tries together."""
@@ -74,7 +76,7 @@ class NatsStore:
             NotFound: the streams are not there: the cluster was not provisioned.
             Unavailable: no answer.
         """
-        stream = subjects.pack_stream(0)
+        stream = packs.stream(0)
         try:
             info = await bus.js_api(f"STREAM.INFO.{stream}", timeout_s=READ_S)
         except OutcomeUnknown as exc:
@@ -90,7 +92,9 @@ class NatsStore:
         where = parse_key(key)
         shard = _shard_of(where)
         if len(data) > PACK_BYTES_MAX:
-            raise LimitExceeded(f"put {key}: {len(data)} bytes, a pack has at most {PACK_BYTES_MAX}")
+            raise LimitExceeded(
+                f"put {key}: {len(data)} bytes, a pack has at most {PACK_BYTES_MAX}"
+            )
         headers = {SIZE: str(len(data))}
         head = Write(_subject(where, HEAD), b"", expected_seq=0, headers=headers)
         writes = [head] + [
@@ -100,9 +104,7 @@ class NatsStore:
         async with self._puts:
             try:
                 if not self._shards.is_sure(shard, time.monotonic()):
-                    await self._bus.read_last(
-                        subjects.pack_stream(shard), head.subject, timeout_s=ALIVE_S
-                    )
+                    await self._bus.read_last(packs.stream(shard), head.subject, timeout_s=ALIVE_S)
                 await self._bus.batch(writes, timeout_s=PUT_S)
             except Conflict as exc:
                 raise AlreadyDone(f"put {key}: there is a pack of that name") from exc
@@ -115,9 +117,37 @@ class NatsStore:
                     f"put {key}: the store of packs is full ({PACK_STORE_BYTES_MAX} bytes for all tenants): {exc}"
                 ) from exc
             except (Unavailable, OutcomeUnknown):
-                self._shards.failed(shard, time.monotonic())
+                if self._bus.connected:  # else it is our own connection that is lost
+                    self._shards.failed(shard, time.monotonic())
                 raise
         self._shards.answered(shard, time.monotonic())
+
+    async def _probe(self, shard: int) -> None:
+        """Ask a shard's leader for a sign of life.
+
+        Raises:
+            Unavailable: there is none.
+        """
+        nothing = packs.subject(shard, "-", "-", "-", HEAD)
+        await self._bus.read_last(packs.stream(shard), nothing, timeout_s=ALIVE_S)
+
+    async def _store(self, shard: int, writes: list[Write]) -> None:
+        """Send a batch and wait for its answer, for as long as its leader is alive.
+
+        Raises:
+            OutcomeUnknown: no answer within `PUT_S`, or no leader any more.
+            ServiceError: others as `Bus.batch`.
+        """
+        batch = asyncio.create_task(self._bus.batch(writes, timeout_s=PUT_S), name="pack-put")
+        try:
+            while not (await asyncio.wait({batch}, timeout=LOOK_EVERY_S))[0]:
+                try:
+                    await self._probe(shard)
+                except Unavailable as exc:
+                    raise OutcomeUnknown(f"put of {writes[0].subject}: {exc}") from exc
+            await batch
+        finally:
+            batch.cancel()
 
     async def get(self, key: str, start: int = 0, length: int | None = None) -> bytes:
         """Return a pack's bytes, several parts at once; see `BlobStore`."""
@@ -128,11 +158,11 @@ class NatsStore:
         try:
             size, part = await self._part(where, first)
         except NotFound:
-            if start > (size := await self.size(key)):
-                raise InvalidMessage(f"get {key}: it has {size} bytes, asked from {start}") from None
-            if start < size:
+            if start < (size := await self.size(key)):
                 raise
-            return b""
+            part = b""
+        if start > size:
+            raise InvalidMessage(f"get {key}: it has {size} bytes, asked from {start}")
         end = size if length is None else min(size, start + length)
         numbers = [number for number in parts_of(start, end) if number != first]
         try:
@@ -152,16 +182,16 @@ class NatsStore:
         """Yield all packs; see `BlobStore`."""
         tenant, session = parse_prefix(prefix)
         for shard in range(SHARDS):
-            heads = subjects.pack(shard, tenant or "*", session or "*", "*", HEAD)
-            async for head in self._bus.scan(subjects.pack_stream(shard), heads):
-                owner, of, name = subjects.parse_pack(head.subject)
+            heads = packs.subject(shard, tenant or "*", session or "*", "*", HEAD)
+            async for head in self._bus.scan(packs.stream(shard), heads):
+                owner, of, name = packs.parse(head.subject)
                 key = f"{folder(owner, of)}{name}"
                 yield StoredPack(key, _size_of(head, key), head.time_ms)
 
     async def delete(self, key: str) -> None:
         """Remove a pack; see `BlobStore`."""
         where = parse_key(key)
-        stream = subjects.pack_stream(_shard_of(where))
+        stream = packs.stream(_shard_of(where))
         await self._bus.js_api(
             f"STREAM.PURGE.{stream}", {"filter": _subject(where, "*")}, timeout_s=READ_S
         )
@@ -179,28 +209,33 @@ class NatsStore:
         return _checked(where, number, size, found)
 
     async def _read(self, where: PackKey, part: str) -> Message | Stored:
-        """Return a message as any replica has it; that there is none is the leader's word."""
-        stream, subject = subjects.pack_stream(_shard_of(where)), _subject(where, part)
+        """Return a message, tried again for as long as `STALL_S`."""
         began = time.monotonic()
         while True:
             try:
-                answer = await self._bus.request(
-                    f"$JS.API.DIRECT.GET.{stream}.{subject}", timeout_s=READ_S
-                )
-                match is_status(answer):
-                    case None:
-                        return answer
-                    case "404":
-                        return await self._from_leader(where, part)
-                    case status:
-                        raise Unavailable(f"{subject}: status {status}")
+                return await self._ask(where, part)
             except (OutcomeUnknown, Unavailable) as exc:
                 if time.monotonic() - began > STALL_S:
-                    raise Unavailable(f"get {where}: not readable for {STALL_S:.0f} s: {exc}") from exc
+                    raise Unavailable(
+                        f"get {where}: not readable for {STALL_S:.0f} s: {exc}"
+                    ) from exc
             await asyncio.sleep(random.uniform(*PAUSE_S))
 
+    async def _ask(self, where: PackKey, part: str) -> Message | Stored:
+        """Return a message as any replica has it; that there is none is the leader's word."""
+        subject = _subject(where, part)
+        direct = f"$JS.API.DIRECT.GET.{packs.stream(_shard_of(where))}.{subject}"
+        answer = await self._bus.request(direct, timeout_s=READ_S)
+        match is_status(answer):
+            case None:
+                return answer
+            case "404":
+                return await self._from_leader(where, part)
+            case status:
+                raise Unavailable(f"{subject}: status {status}")
+
     async def _from_leader(self, where: PackKey, part: str) -> Stored:
-        stream, subject = subjects.pack_stream(_shard_of(where)), _subject(where, part)
+        stream, subject = packs.stream(_shard_of(where)), _subject(where, part)
         found = await self._bus.read_last(stream, subject, timeout_s=READ_S)
         if found is None:
             what = "no such pack" if part == HEAD else f"no part {part} of it"
@@ -215,7 +250,7 @@ def _shard_of(where: PackKey) -> int:
 
 
 def _subject(where: PackKey, part: str) -> str:
-    return subjects.pack(_shard_of(where), where.tenant, where.session, where.name, part)
+    return packs.subject(_shard_of(where), where.tenant, where.session, where.name, part)
 
 
 def _size_of(found: Any, what: str) -> int:

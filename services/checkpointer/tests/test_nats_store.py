@@ -1,0 +1,162 @@
+"""Packs in the streams of three real servers: on clusters of before, when they are full, and when leaders are lost."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from checkpointer.adapters.stores.over_nats import PENDING_BYTES, NatsStore
+from checkpointer.loops.patient_store import PatientStore
+from shared import packs
+from shared.bus import Bus
+from shared.bus.provision import provision
+from shared.cluster import Cluster
+from shared.errors import InvalidMessage, LimitExceeded, NotFound, Unavailable
+from shared.identity import roles
+from shared.testing.plugin import POOLS, Connect, provision_cluster, start_cluster
+from shared.testing.wait import until
+from shared.topology import Topology, topology
+
+MIB = 1 << 20
+
+
+async def opened(connect: Connect, cluster: Cluster) -> NatsStore:
+    """Return a cluster's store on a connection of its own."""
+    bus = await connect(
+        roles.checkpointer("n1"), name="ckpt-n1", cluster=cluster, pending_bytes_max=PENDING_BYTES
+    )
+    return await NatsStore.open(bus)
+
+
+def small(*, with_packs: bool) -> Topology:
+    """Return what a cluster with 18 MiB for packs holds, or one from before there were any."""
+    wanted = topology(POOLS, created_ms=int(time.time() * 1000), pack_bytes=18 * MIB)
+    streams = tuple(
+        stream for stream in wanted.streams if with_packs or not stream.name.startswith("W")
+    )
+    return replace(wanted, streams=streams)
+
+
+@pytest.fixture
+def older_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """Servers that were provisioned before there were packs."""
+    cluster = start_cluster(tmp_path / "nats")
+    try:
+        asyncio.run(provision_cluster(cluster, small(with_packs=False)))
+        yield cluster
+    finally:
+        cluster.kill()
+
+
+async def has_leader(bus: Bus, stream: str) -> bool:
+    """Return whether a stream's leader answers."""
+    try:
+        await bus.read_last(stream, "pack.>", timeout_s=0.3)
+    except Unavailable:
+        return False
+    return True
+
+
+async def filled(store: NatsStore) -> list[str]:
+    """Upload until the store is full; return the keys."""
+    patient, keys, content = PatientStore(store), [], random.Random(1).randbytes(2 * MIB)
+    with suppress(LimitExceeded):
+        while True:
+            keys.append(await patient.upload("acme", "session01", content))
+    assert "the store of packs is full" in patient.state.reason
+    return keys
+
+
+async def test_a_full_store_refuses_and_takes_again_when_there_is_room(
+    older_cluster: Cluster, connect: Connect
+) -> None:
+    """On a cluster that gets its streams now: definite, named, and nothing that was stored is pushed out."""
+    with pytest.raises(NotFound):
+        await opened(connect, older_cluster)
+    bus = await connect(cluster=older_cluster)
+    assert await provision(bus, small(with_packs=True)) == []
+    assert await provision(bus, small(with_packs=True)) == []
+
+    store = await opened(connect, older_cluster)
+    keys = await filled(store)
+    assert len({key[-1] for key in keys}) == 3, "all shards are used"
+    assert len(keys) >= 3 * 2
+    for key in keys:
+        assert await store.size(key) == 2 * MIB
+    await store.delete(keys[0])
+    again = store.new_key("acme", "session01")[:-1] + keys[0][-1]
+    await store.put(again, bytes(MIB))
+    assert await store.get(again) == bytes(MIB)
+
+
+async def test_a_pack_of_which_a_part_is_gone_is_not_got(
+    provisioned_cluster: Cluster, connect: Connect
+) -> None:
+    """Nothing short and nothing wrong is returned, and what is missing is named."""
+    store = await opened(connect, provisioned_cluster)
+    key = store.new_key("acme", "session01")
+    await store.put(key, bytes(MIB))
+    admin = await connect()
+    shard, name = int(key[-1]), key.rpartition("/")[2]
+    lost = packs.subject(shard, "acme", "session01", name, "2")
+    await admin.js_api(f"STREAM.PURGE.{packs.stream(shard)}", {"filter": lost})
+    await admin.publish_acked(lost, bytes(7), headers={"Pack-Bytes": str(MIB)}, message_id="short")
+
+    with pytest.raises(InvalidMessage, match="part 2 has 7 bytes instead of 262144"):
+        await store.get(key)
+    await admin.js_api(f"STREAM.PURGE.{packs.stream(shard)}", {"filter": lost})
+    with pytest.raises((NotFound, InvalidMessage), match="part 2"):
+        await store.get(key)
+    assert await store.get(key, 0, 2 * 262144) == bytes(2 * 262144)
+
+
+@pytest.mark.parametrize("fault", ["killed"])
+async def test_uploads_go_on_at_once_when_a_leader_is_lost_in_mid_put(
+    private_cluster: Cluster, connect: Connect, fault: str
+) -> None:
+    """Over the other shards, under new names: none waits for an election. What its shard holds is read from the others."""
+    store = await opened(connect, private_cluster)
+    patient = PatientStore(store)
+    content = random.Random(2).randbytes(4 * MIB)
+    before = [await patient.upload("acme", "session01", content) for _ in range(3)]
+    lost = private_cluster.servers[1]
+    under_way = [
+        asyncio.create_task(patient.upload("acme", "session01", content)) for _ in range(6)
+    ]
+    await asyncio.sleep(0)  # their batches are on the way now
+    lost.kill() if fault == "killed" else lost.pause()
+    watcher = await connect(cluster=private_cluster, servers=private_cluster.urls[::2])
+    elected = asyncio.create_task(until(partial(has_leader, watcher, packs.stream(1)), within_s=20))
+    uploads = asyncio.gather(*under_way)
+    await asyncio.wait({elected, uploads}, return_when=asyncio.FIRST_COMPLETED)
+    assert uploads.done(), "they waited until the shard had a leader again"
+    during = await uploads
+    for key in (*before, *during):
+        assert await patient.get(key) == content
+    assert not elected.done(), "they were read only when the shard had a leader again"
+    await elected
+
+
+async def test_without_servers_every_call_ends(private_cluster: Cluster, connect: Connect) -> None:
+    """As unavailable, after the time that the caller gives; and the store says since when and why."""
+    store = await opened(connect, private_cluster)
+    patient = PatientStore(store, stall_s=1.0)
+    key = await patient.upload("acme", "session01", b"content")
+    for server in private_cluster.servers:
+        server.kill()
+    async with asyncio.timeout(15):
+        with pytest.raises(Unavailable, match="for 1 s"):
+            await patient.upload("acme", "session01", b"more")
+        with pytest.raises(Unavailable):
+            [pack async for pack in patient.list()]
+    assert not patient.state.up
+    assert patient.state.reason
+    assert key
