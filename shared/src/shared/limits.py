@@ -62,6 +62,8 @@ PACK_STORE_BYTES_MAX: Final = 24 * 1024 * 1024 * 1024
 the task's result stays `saving` until there is room."""
 OUTPUTS_MAX: Final = 16
 """Files that a task may put into the object store when it has run. Above: the task is `rejected` (`invalid`)."""
+ARCHIVE_ENTRIES_MAX: Final = 500_000
+"""Members of one archive, into the workspace or out of it. Above: the task fails (`limit`)."""
 LIST_ENTRIES_MAX: Final = 1000
 """Entries that one `list` task returns. Above: the listing is cut, and `truncated` says so."""
 LANE_MESSAGES_MAX: Final = 20_000

@@ -130,12 +130,42 @@ class RemoveFile(_Task, frozen=True, kw_only=True, omit_defaults=True, tag="remo
     recursive: bool = False
 
 
+class Archive(_Task, frozen=True, kw_only=True, omit_defaults=True, tag="archive"):
+    """Put a directory with all that is in it, or a file, into the object store as a tar archive; its reference is in
+    `outputs`. Sockets, pipes and devices are left out."""
+
+    path: Path = "."
+
+
+class Extract(_Task, frozen=True, kw_only=True, omit_defaults=True, tag="extract"):
+    """Write the members of a tar archive, not compressed, below a directory, which is made. What has their names is
+    replaced, the rest stays. Files, directories, symbolic and hard links; anything else, and a name that leads out of the
+    directory, fails it: then members before that one are there."""
+
+    path: Path = "."
+    object: ObjectRef
+    """The archive, put into the object store before."""
+
+
 class Close(_Task, frozen=True, kw_only=True, omit_defaults=True, tag="close"):
     """End the session: its pod goes, its inbox takes nothing more."""
 
 
-Task = Open | Command | Python | WriteFile | ReadFile | ListFiles | RemoveFile | Close
-KINDS = ("open", "command", "python", "write", "read", "list", "remove", "close")
+Task = (
+    Open
+    | Command
+    | Python
+    | WriteFile
+    | ReadFile
+    | ListFiles
+    | RemoveFile
+    | Archive
+    | Extract
+    | Close
+)
+KINDS = (
+    "open", "command", "python", "write", "read", "list", "remove", "archive", "extract", "close",
+)  # fmt: skip
 
 _decoder: msgspec.json.Decoder[Task] = msgspec.json.Decoder(Task)
 _encoder = msgspec.json.Encoder()
@@ -196,6 +226,8 @@ def check_task(task: Task) -> Task:
             raise InvalidMessage("command: exactly one of argv and shell expected")
         case Command(tty=Tty(), on_interrupt=rule) if rule not in (None, "fail"):
             raise InvalidMessage("on_interrupt: fail expected, since there is a tty")
+        case Extract():
+            task.object.check("object")
         case WriteFile() if not task.files:
             raise InvalidMessage("write: at least one entry in files expected")
     return task

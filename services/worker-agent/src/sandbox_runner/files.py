@@ -21,26 +21,26 @@ Steps = Generator[bytes | None, bytes | None, Reply]
 
 _ENTRIES_A_STEP = 256
 _ENTRIES_A_FRAME = 128
-_REGULAR = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PART_PREFIX = ".sandbox-part-"
+REGULAR = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+PART_PREFIX = ".sandbox-part-"
 
 
 def write(workspace: Workspace, request: Reply) -> Steps:
     """Replaces a file as a whole, or makes it with the directories above it: nobody ever sees half of it."""
     path = str(request["path"])
     with workspace.locate(path, Lookup(create=True)) as place:
-        part = _PART_PREFIX + os.urandom(8).hex()
+        part = PART_PREFIX + os.urandom(8).hex()
         try:
             _refuse_directory(path, place)
             fd = os.open(
-                part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _REGULAR, 0o600, dir_fd=place.folder
+                part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | REGULAR, 0o600, dir_fd=place.folder
             )
             try:
                 size = 0
                 while (data := (yield None)) is not None:
                     size += len(data)
-                    _write_all(fd, data)
+                    write_all(fd, data)
                 os.fchmod(fd, int(request.get("mode", 0o644)) & 0o7777)
                 os.rename(part, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
             except BaseException:
@@ -61,7 +61,7 @@ def read(workspace: Workspace, request: Reply) -> Steps:
     limit = request.get("limit")
     with workspace.locate(path) as place:
         try:
-            fd = os.open(place.name, os.O_RDONLY | _REGULAR, dir_fd=place.folder)
+            fd = os.open(place.name, os.O_RDONLY | REGULAR, dir_fd=place.folder)
         except OSError as error:
             if error.errno in (errno.ENXIO, errno.ENODEV, errno.ELOOP):
                 raise FileError("not_a_file", f"{path}: not a regular file") from error
@@ -155,7 +155,7 @@ def _empty(place: Place) -> Generator[None, bytes | None, None]:
                         for inner in inner_names:
                             if not _remove_shallow(below, inner):
                                 moved += 1
-                                target = f"{_PART_PREFIX}{os.urandom(4).hex()}-{moved}"
+                                target = f"{PART_PREFIX}{os.urandom(4).hex()}-{moved}"
                                 os.rename(inner, target, src_dir_fd=below, dst_dir_fd=top)
                         yield None
                 finally:
@@ -168,10 +168,10 @@ def _empty(place: Place) -> Generator[None, bytes | None, None]:
 def _open_own(place: Place) -> int:
     """Opens a directory to empty it, also when its owner took his own rights away."""
     try:
-        folder = os.open(place.name, _DIRECTORY, dir_fd=place.folder)
+        folder = os.open(place.name, DIRECTORY, dir_fd=place.folder)
     except PermissionError:
         os.chmod(place.name, 0o700, dir_fd=place.folder)
-        folder = os.open(place.name, _DIRECTORY, dir_fd=place.folder)
+        folder = os.open(place.name, DIRECTORY, dir_fd=place.folder)
     if os.fstat(folder).st_mode & 0o700 != 0o700:
         os.fchmod(folder, 0o700)
     return folder
@@ -203,7 +203,8 @@ def _remove_shallow(folder: int, name: str) -> bool:
     return True
 
 
-def _write_all(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes) -> None:
+    """Writes all of it."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from sandbox_runner import files, protocol
+from sandbox_runner import files, pack, protocol, unpack
 from sandbox_runner.channel import Channel
 from sandbox_runner.paths import FileError, Workspace
 
@@ -14,6 +14,8 @@ _KINDS: dict[int, Callable[[Workspace, files.Reply], files.Steps]] = {
     protocol.READ: files.read,
     protocol.LIST: files.list_directory,
     protocol.REMOVE: files.remove,
+    protocol.ARCHIVE: pack.archive,
+    protocol.EXTRACT: unpack.extract,
 }
 _STEPS_A_ROUND = 8
 _FRAME_COST_BYTES_MAX = protocol.WINDOW_BYTES // 2
@@ -21,7 +23,8 @@ _FRAME_COST_BYTES_MAX = protocol.WINDOW_BYTES // 2
 
 
 class Operation:
-    """Idle, advancing by itself (READ, LIST, REMOVE), fed by DATA (WRITE), or dropping the DATA of a WRITE that failed."""
+    """Idle, advancing by itself (READ, LIST, REMOVE, ARCHIVE), fed by DATA (WRITE, EXTRACT), or dropping the DATA of one that
+    failed."""
 
     def __init__(self, channel: Channel, workspace: Workspace) -> None:
         """Idle."""
@@ -36,7 +39,7 @@ class Operation:
         """Starts an operation.
 
         Args:
-            kind: WRITE, READ, LIST or REMOVE.
+            kind: WRITE, READ, LIST, REMOVE, ARCHIVE or EXTRACT.
             request: The frame's fields.
 
         Raises:
@@ -45,7 +48,7 @@ class Operation:
         if self._steps is not None or self._fed:
             raise protocol.FrameError("one file operation at a time")
         self._op = int(request["op"])
-        self._fed = kind == protocol.WRITE
+        self._fed = kind in (protocol.WRITE, protocol.EXTRACT)
         self._credit_bytes = protocol.WINDOW_BYTES
         self._steps = _KINDS[kind](self._workspace, request)
         if self._fed:

@@ -14,7 +14,9 @@ To the runner (JSON fields; `?` = may be left out):
     READ     op, path, offset?, limit?
     LIST     op, path, limit?
     REMOVE   op, path, recursive?
-    END      op, abort?               ends the DATA of a WRITE; with abort, gives up any file operation
+    ARCHIVE  op, path, measure?       a directory as a tar archive, in DATA; with measure, only its size
+    EXTRACT  op, path, entries_max    then DATA frames of a tar archive and END
+    END      op, abort?               ends the DATA of a WRITE or EXTRACT; with abort, gives up any file operation
     FREEZE   op                       stops every user process; answered by DONE
     THAW     op                       lets them go on; answered by DONE
     PREPARE  (empty)                  a `python` task is about to come: fork the interpreter meanwhile
@@ -29,7 +31,7 @@ To the sidecar:
     STARTED  task, at_ns              CLOCK_REALTIME, when the user's first instruction was about to run
     STDOUT, STDERR                    raw bytes of the one task that runs
     EXIT     task, exit_code, signal, error {code, message} | null, interpreter {generation, fresh} | null
-    DATA                              raw bytes of a READ; JSON arrays of entries of a LIST
+    DATA                              raw bytes of a READ or ARCHIVE; JSON arrays of entries of a LIST
     DONE     op, and what the operation has to say
     FAILED   op, code, message
     INPUT_USED  a sum of bytes of INPUT that the terminal has taken, 4 bytes
@@ -61,6 +63,8 @@ PREPARE = 14
 INPUT = 15
 RESIZE = 16
 TERMINAL = 17
+ARCHIVE = 18
+EXTRACT = 19
 
 HELLO = 32
 STARTED = 33
@@ -91,6 +95,8 @@ TO_RUNNER = frozenset(
         INPUT,
         RESIZE,
         TERMINAL,
+        ARCHIVE,
+        EXTRACT,
     )
 )
 TO_SIDECAR = frozenset(

@@ -128,6 +128,42 @@ class RunnerFiles:
         """
         await self._operate(protocol.REMOVE, {"path": path, "recursive": recursive})
 
+    async def archive(self, path: str, sink: Sink, *, measure: bool = False) -> Done:
+        """Read a directory, or a file, as a tar archive.
+
+        Args:
+            path: which.
+            sink: takes the archive's pieces, up to 64 KiB each, in order.
+            measure: only say how large it would be.
+
+        Returns:
+            `size` of the archive and its `entries`.
+
+        Raises:
+            FileFailed: the reason and the path.
+            RunnerLost: the sandbox is gone.
+        """
+        request = {"path": path, "measure": measure}
+        return await self._operate(protocol.ARCHIVE, request, sink=sink)
+
+    async def extract(self, path: str, chunks: AsyncIterable[bytes], *, entries_max: int) -> Done:
+        """Write a tar archive's members below a directory.
+
+        Args:
+            path: the directory, which is made.
+            chunks: the archive; an exception of theirs leaves what was written before.
+            entries_max: members at most.
+
+        Returns:
+            `size` of what was read of the archive, and its `entries`.
+
+        Raises:
+            FileFailed: the reason and the member; members before it may have been written.
+            RunnerLost: the sandbox is gone.
+        """
+        request = {"path": path, "entries_max": entries_max}
+        return await self._operate(protocol.EXTRACT, request, feed=chunks)
+
     async def request(self, kind: int) -> None:
         """Make a request that is answered by a bare DONE.
 
@@ -188,7 +224,7 @@ class RunnerFiles:
             flow = Flow(f"file operation {op}", self._acknowledge)
             self._wire.send(messages.encode(kind, {"op": op, **request}))
             self._op, self._flow = op, flow
-            self._reads = kind in (protocol.READ, protocol.LIST)
+            self._reads = kind in (protocol.READ, protocol.LIST, protocol.ARCHIVE)
             open_end = feed is not None
             try:
                 if feed is not None and await self._feed(flow, feed):

@@ -125,6 +125,8 @@ class Done(msgspec.Struct, frozen=True):
     mode: Annotated[int, Meta(ge=0, le=0o7777)] = 0
     mtime_ms: int = 0
     truncated: bool = False
+    entries: Count = 0
+    """Members of an archive."""
 
 
 class Failed(msgspec.Struct, frozen=True):

@@ -192,9 +192,12 @@ class RunnerSandbox:
                 return RunEnd(entries=entries, truncated=listing.truncated or cut)
             case task.RemoveFile(path=path, recursive=recursive):
                 await self._channel.files.remove(path, recursive=recursive)
-                return RunEnd()
-            case _:  # write, close: their files are written already
-                return RunEnd()
+            case task.Archive(path=path):
+                output = await self._transfers.archive(order, path)
+                return RunEnd(outputs=(output,), size=output.object.size_bytes)
+            case task.Extract():
+                await self._transfers.extract(order, self._pod.spec.limits.disk_mib)
+        return RunEnd()  # of a write, a close: their files are written already
 
     async def _execute(self, order: RunOrder, run: Run) -> RunEnd:
         await self._channel.ready()

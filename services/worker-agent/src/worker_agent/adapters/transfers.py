@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 from shared import limits
 from shared.errors import ServiceError
 from shared.files import ObjectRef, OutputFile, Transfer
-from shared.task import InputFile
+from shared.task import Extract, InputFile
 from worker_agent.adapters.runner_files import RunnerFiles
 from worker_agent.adapters.runner_messages import FileFailed, RunnerLost
 from worker_agent.ports import RunOrder
@@ -113,16 +113,36 @@ class Transfers:
         """
         return await self._move(self._store(order, path), field)
 
+    async def archive(self, order: RunOrder, path: str) -> OutputFile:
+        """Put a directory of the workspace, or a file, into the object store as a tar archive.
+
+        Raises:
+            FileFailed: it can't be read or stored; names the reason.
+            RunnerLost: the sandbox is gone.
+            Stopped: `stop` came.
+        """
+        return await self._move(self._archive(order, path), "path")
+
+    async def extract(self, order: RunOrder, disk_mib: int) -> None:
+        """Write the members of a task's tar archive below a directory of the workspace.
+
+        Raises:
+            FileFailed: a member can't be written, or the archive can't be had or read; names the reason.
+            RunnerLost: the sandbox is gone.
+            Stopped: `stop` came.
+        """
+        asked: Extract = order.task
+        if asked.object.size_bytes > disk_mib * MIB:
+            raise _too_much("object", asked.object.size_bytes, disk_mib)
+        await self._move(self._extract(order, asked), "object")
+
     def _check_room(self, files: tuple[InputFile, ...], disk_mib: int) -> None:
         """Refuse what can't fit before any of it is moved."""
         size_bytes = 0
         for index, file in enumerate(files):
             size_bytes += file.object.size_bytes if file.object is not None else 0
             if size_bytes > disk_mib * MIB:
-                raise FileFailed(
-                    "disk_full",
-                    f"files[{index}].object: {size_bytes} bytes of objects, the pool's disk_mib is {disk_mib}",
-                )
+                raise _too_much(f"files[{index}].object", size_bytes, disk_mib)
 
     async def _move(self, work: Coroutine[Any, Any, T], field: str) -> T:
         if self._stopped:
@@ -168,11 +188,7 @@ class Transfers:
             """Of no bytes, none come."""
 
         found = await self._files.read(path, nothing, limit=0)
-        if found.size > limits.OBJECT_BYTES_MAX:
-            raise FileFailed(
-                "too_large",
-                f"{path}: {found.size} bytes, an object holds {limits.OBJECT_BYTES_MAX}",
-            )
+        _check_size(path, found.size)
         writer = order.objects.writer()
 
         async def store(piece: bytes) -> None:
@@ -187,6 +203,57 @@ class Transfers:
             await writer.abandon()
         await meter.tell(reference.size_bytes)
         return OutputFile(path=path, object=reference, mode=found.mode & 0o777)
+
+    async def _archive(self, order: RunOrder, path: str) -> OutputFile:
+        meter = _Meter(order, path, "out")
+
+        async def nothing(_piece: bytes) -> None:
+            """Measuring, the runner sends signs of life alone."""
+
+        found = await self._files.archive(path, nothing, measure=True)
+        _check_size(path, found.size)
+        _check_entries(found.entries)
+        writer = order.objects.writer()
+        stored_bytes = 0
+
+        async def store(piece: bytes) -> None:
+            nonlocal stored_bytes
+            stored_bytes += len(piece)
+            _check_size(path, stored_bytes)  # it may have grown since
+            await self._thawed.wait()
+            await writer.write(piece)
+            await meter.add(len(piece), max(found.size, stored_bytes))
+
+        try:
+            await self._files.archive(path, store)
+            reference = await writer.close()
+        finally:
+            await writer.abandon()
+        await meter.tell(reference.size_bytes)
+        return OutputFile(path=path, object=reference)
+
+    async def _extract(self, order: RunOrder, task: Extract) -> None:
+        meter = _Meter(order, task.path, "in")
+        async with aclosing(self._pieces(order, task.object, meter)) as pieces:
+            await self._files.extract(task.path, pieces, entries_max=limits.ARCHIVE_ENTRIES_MAX)
+        await meter.tell(task.object.size_bytes)
+
+
+def _too_much(field: str, size_bytes: int, disk_mib: int) -> FileFailed:
+    said = f"{field}: {size_bytes} bytes of objects, the pool's disk_mib is {disk_mib}"
+    return FileFailed("disk_full", said)
+
+
+def _check_size(path: str, size_bytes: int) -> None:
+    if size_bytes > limits.OBJECT_BYTES_MAX:
+        said = f"{path}: {size_bytes} bytes, an object holds {limits.OBJECT_BYTES_MAX}"
+        raise FileFailed("too_large", said)
+
+
+def _check_entries(entries: int) -> None:
+    if entries > limits.ARCHIVE_ENTRIES_MAX:
+        said = f"{entries} members, at most {limits.ARCHIVE_ENTRIES_MAX} (ARCHIVE_ENTRIES_MAX)"
+        raise FileFailed("limit_exceeded", said)
 
 
 async def _once(content: bytes) -> AsyncIterator[bytes]:
