@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 
 from shared import limits
 from shared.errors import InvalidMessage
+from shared.files import ObjectRef
 from shared.task import (
     KINDS,
+    Archive,
     Close,
     Command,
+    Extract,
     InputFile,
     ListFiles,
     Open,
@@ -41,6 +44,11 @@ EXAMPLES: list[Task] = [
     ReadFile(path="a", offset=7, limit=limits.READ_BYTES_MAX),
     ListFiles(),
     RemoveFile(path="d", recursive=True),
+    Archive(path="d"),
+    Extract(
+        path="d",
+        object=ObjectRef(id="object-1", size_bytes=1, sha256="0" * 64, chunk_bytes=1),
+    ),
     Close(),
 ]
 

@@ -84,6 +84,8 @@ CALLS: dict[str, Call] = {
     "session ls": lambda t: [t.session],
     "session put": lambda t: [t.session, str(t.local), "put.txt"],
     "session get": lambda t: [t.session, "note.txt", str(t.local)],
+    "session upload": lambda t: [t.session, str(t.local.parent), "tree"],
+    "session download": lambda t: [t.session, "tree", str(t.local.parent / "back")],
     "session rm": lambda t: [t.session, "w.txt"],
     "task list": lambda t: [t.session],
     "task show": lambda t: [t.task],

@@ -52,6 +52,31 @@ def test_files_are_written_listed_read_and_removed(cli: Cli, session: str, tmp_p
     assert gone.stderr.startswith("agent-sandbox: task_failed: ")
 
 
+def test_a_folder_is_copied_in_and_out(cli: Cli, session: str, tmp_path: Path) -> None:
+    """A link that leads out is left out and said; a folder that holds something is not touched."""
+    local, back = tmp_path / "local", tmp_path / "back"
+    (local / "deep").mkdir(parents=True)
+    (local / "deep" / "file").write_text("content")
+    (local / "away").symlink_to("/etc/passwd")
+
+    up = cli("session", "upload", session, str(local), "in")
+    down = cli("session", "download", session, "in", str(back))
+    again = cli("session", "download", session, "in", str(back))
+    single = cli("session", "download", session, "in/deep/file", str(tmp_path / "single"))
+    wrong = cli("session", "upload", session, str(local / "deep" / "file"))
+
+    assert (up.stdout, up.returncode) == ("in\n", 0)
+    assert (down.stdout, down.returncode) == (f"{back}\n", 0)
+    assert "away" in down.stderr
+    assert [str(path.relative_to(back)) for path in sorted(back.rglob("*"))] == [
+        "deep",
+        "deep/file",
+    ]
+    assert "not empty" in again.stderr
+    assert (tmp_path / "single" / "file").read_text() == "content", single.stderr
+    assert "`session put`" in wrong.stderr
+
+
 @pytest.mark.parametrize(
     "words", [["exec", "--", "true"], ["python", "-c", "1"], ["ls"], ["read", "file"], ["close"]]
 )

@@ -82,6 +82,7 @@ SHOWN_ELSEWHERE = {
     "TERMINAL_OUTPUT_BYTES_PER_S_MAX": "services/worker-agent/tests/test_worker_terminal.py::test_a_flood_is_shown_at_its_pace",
     "TRACESTATE_LENGTH_MAX": "shared/tests/test_traces.py::test_a_tracestate_that_does_not_fit_is_left_out",
     "LIST_ENTRIES_MAX": "services/worker-agent/tests/test_runner_files.py::test_a_listing_is_bounded_and_says_so",
+    "ARCHIVE_ENTRIES_MAX": "services/worker-agent/tests/test_runner_trees.py::test_members_are_counted_and_bounded",
     "INBOX_ENTRIES_MAX": "services/pool-manager/tests/test_quota_live.py::test_the_newest_entries_of_a_long_inbox_are_rejected",
     "TENANT_INBOX_ENTRIES_MAX": "services/pool-manager/tests/test_quota_live.py::test_a_tenant_that_fills_inboxes_of_unknown_sessions_is_bounded",
     "OBJECT_STORE_BYTES_MAX": "tests/integration/test_objects.py::test_a_full_store_refuses_and_takes_again_when_there_is_room",

@@ -17,6 +17,7 @@ from agent_sandbox.sync import (
     SyncShell,
     SyncTask,
 )
+from agent_sandbox.unpacking import Unpacked
 from shared.errors import (
     Forbidden,
     InvalidMessage,
@@ -61,4 +62,5 @@ __all__ = [
     "TaskFailed",
     "Tti",
     "Unavailable",
+    "Unpacked",
 ]

@@ -16,7 +16,7 @@ ORDER = (
     ("Sessions", ("Session", "SyncSession")),
     ("Running tasks", ("RunningTask", "SyncTask")),
     ("Terminals", ("Shell", "SyncShell")),
-    ("Results", ("Result", "Tti")),
+    ("Results", ("Result", "Tti", "Unpacked")),
     ("Objects and dead letters", ("Objects", "SyncObjects", "DeadLetters", "SyncDeadLetters")),
     ("Events", ("Started", "Output", "Progress", "Recovered", "Missing")),
 )

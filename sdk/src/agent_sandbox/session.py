@@ -21,6 +21,7 @@ from agent_sandbox.orders import (
 from agent_sandbox.results import Result
 from agent_sandbox.running import RunningTask, finish
 from agent_sandbox.sitting import TerminalSession
+from agent_sandbox.trees import TreeSession
 from shared import limits
 from shared.errors import InvalidMessage, ServiceError
 from shared.files import FileEntry
@@ -36,7 +37,7 @@ FILE_BYTES_MAX = 64 * 1024 * 1024
 """Largest file that `read` puts together."""
 
 
-class Session(TerminalSession):
+class Session(TerminalSession, TreeSession):
     """One session. As a context manager it is closed at the end."""
 
     def __init__(self, client: Client, session_id: str, *, opened: Result | None = None) -> None:

@@ -95,7 +95,8 @@ async def test_a_tree_goes_out_and_in_again(any_runner: Any, tmp_path: Path) -> 
     (tree / ".sandbox-part-0123").write_text("left over")
 
     archive = await packed(any_runner, "tree")
-    names = tarfile.open(fileobj=io.BytesIO(archive), errors="surrogateescape").getnames()
+    with tarfile.open(fileobj=io.BytesIO(archive), errors="surrogateescape") as read:
+        names = read.getnames()
     entries = await unpack(any_runner, archive, "back")
 
     back = any_runner.workspace / "back"

@@ -21,7 +21,7 @@ from agent_sandbox.cli.run import run
 from agent_sandbox.cli.session import session
 from agent_sandbox.cli.shapes import Failure, Trouble
 from agent_sandbox.cli.task import task
-from agent_sandbox.cli.transfer import get, put
+from agent_sandbox.cli.transfer import download, get, put, upload
 from agent_sandbox.cli.tti import tti
 from agent_sandbox.results import EXIT_CANCELLED, EXIT_SYSTEM
 from shared import logs
@@ -57,7 +57,7 @@ for _command in (
     completion,
 ):
     root.add_command(_command)
-for _command in (put, get, attach):
+for _command in (put, get, upload, download, attach):
     session.add_command(_command)
 
 

@@ -112,6 +112,17 @@ class Directory(Shape, frozen=True, kw_only=True):
     entries: tuple[FileEntry, ...]
 
 
+class TreeFetched(Shape, frozen=True, kw_only=True):
+    """A directory that was copied to this machine."""
+
+    folder: str
+    entries: int
+    size_bytes: int
+    """Of all files together."""
+    left_out: tuple[str, ...]
+    """Links that lead out of the folder."""
+
+
 class Pools(Shape, frozen=True, kw_only=True):
     """All pools."""
 
@@ -168,6 +179,8 @@ SHAPES: dict[str, tuple[Any, ...]] = {
     "session rm": (TaskDone,),
     "session put": (TaskDone,),
     "session get": (TaskDone,),
+    "session upload": (TaskDone,),
+    "session download": (TreeFetched,),
     "task list": (TasksAnswer,),
     "task show": (TaskView,),
     "task cancel": (CancelAnswer,),

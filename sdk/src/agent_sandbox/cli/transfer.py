@@ -1,4 +1,4 @@
-"""`session put` and `session get`: files of any size, with progress."""
+"""`session put` and `get`, `upload` and `download`: files of any size and whole directories, with progress."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import click
 from rich.console import Console
@@ -28,14 +28,15 @@ from agent_sandbox.cli.options import (
     read_task_options,
     session_argument,
 )
-from agent_sandbox.cli.output import print_json
+from agent_sandbox.cli.output import note, print_json
 from agent_sandbox.cli.session import existing
-from agent_sandbox.results import Result
+from agent_sandbox.cli.shapes import TreeFetched
 from agent_sandbox.session import Session
 
 PLAIN_EVERY_S = 5.0
 """Where no bar can move, at most one line in so many seconds."""
 MIB = 1 << 20
+T = TypeVar("T")
 
 timeout_option = click.option(
     "--timeout",
@@ -85,10 +86,8 @@ class Bar:
             click.echo(f"{self._what}: {done_bytes / MIB:.0f}{of} MiB", err=True)
 
 
-def _transfer(
-    work: Callable[[Session, Bar], Awaitable[Result]], given: dict[str, Any], what: str
-) -> Result:
-    async def connected() -> Result:
+def _transfer(work: Callable[[Session, Bar], Awaitable[T]], given: dict[str, Any], what: str) -> T:
+    async def connected() -> T:
         async with open_client(given["state"]) as client:
             opened = await existing(client, given["session_id"])
             with Bar(what) as bar:
@@ -152,3 +151,77 @@ def get(path: str, local: str | None, **given: Any) -> None:
     else:
         with suppress(BrokenPipeError):
             target.flush()
+
+
+@click.command()
+@session_argument
+@click.argument("local", metavar="LOCAL", type=click.Path(allow_dash=True, path_type=Path))
+@click.argument("path", default=".")
+@timeout_option
+@access_options
+@json_option
+def upload(local: Path, path: str, **given: Any) -> None:
+    """Copy a folder's content into the session.
+
+    LOCAL is a folder of this machine, - a tar archive on stdin. PATH is the directory that its content goes into, the
+    workspace itself where it is left out. What has the same names is replaced, the rest stays.
+    """
+    if local.is_file():
+        raise click.UsageError(f"{local} is a file: `session put` copies files")
+    source = sys.stdin.buffer if str(local) == "-" else local
+    result = _transfer(
+        lambda opened, bar: opened.upload_tree(
+            source, path, on_progress=bar.move, **read_task_options(given)
+        ),
+        given,
+        path,
+    )
+    print_json(result.to_json()) if given["as_json"] else click.echo(path)
+
+
+@click.command()
+@session_argument
+@click.argument("path")
+@click.argument(
+    "local", metavar="[LOCAL]", type=click.Path(allow_dash=True, path_type=Path), required=False
+)
+@timeout_option
+@access_options
+@json_option
+def download(path: str, local: Path | None, **given: Any) -> None:
+    """Copy a directory of the session into a new folder.
+
+    PATH is a directory or a file, . the whole workspace. LOCAL is a folder that is not there yet or is empty, - a tar
+    archive on stdout. It is PATH's name where it is left out.
+    """
+    to_stdout = str(local) == "-"
+    if to_stdout and given["as_json"]:
+        raise click.UsageError("--json and - both want stdout")
+    folder = local or Path(Path(path).name or given["session_id"])
+    done = _transfer(
+        lambda opened, bar: opened.download_tree(
+            path,
+            sys.stdout.buffer if to_stdout else folder,
+            on_progress=bar.move,
+            **read_task_options(given),
+        ),
+        given,
+        path,
+    )
+    if done is None:
+        with suppress(BrokenPipeError):
+            sys.stdout.buffer.flush()
+        return
+    if done.left_out:
+        note(f"left out, since they lead out of the folder: {', '.join(done.left_out)}")
+    if given["as_json"]:
+        print_json(
+            TreeFetched(
+                folder=str(folder),
+                entries=done.entries,
+                size_bytes=done.size_bytes,
+                left_out=done.left_out,
+            )
+        )
+    else:
+        click.echo(folder)

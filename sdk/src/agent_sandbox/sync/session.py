@@ -14,11 +14,12 @@ from agent_sandbox.session import Session
 from agent_sandbox.sync.parts import SyncSource, SyncTask, as_source
 from agent_sandbox.sync.portal import Portal
 from agent_sandbox.sync.shell import SyncShell
+from agent_sandbox.sync.trees import SyncTreeSession
 from shared.files import FileEntry
 from shared.views import SessionAnswer
 
 
-class SyncSession:
+class SyncSession(SyncTreeSession):
     """One session. As a context manager it is closed at the end."""
 
     def __init__(self, portal: Portal, session: Session) -> None:

@@ -28,9 +28,11 @@ STATUS: Final = {
 FILE_STATUS: Final = {
     "not_found": 404,
     "invalid_path": 400,
+    "invalid_archive": 400,
     "outside_workspace": 403,
     "permission_denied": 403,
     "too_large": 413,
+    "limit_exceeded": 413,
     "unavailable": 503,
 }
 """Of what a file operation in a sandbox says; anything else is a conflict with what is there."""

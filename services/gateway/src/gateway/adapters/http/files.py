@@ -80,7 +80,7 @@ async def read_file(
         "content-length": str(reference.size_bytes),
         "etag": f'"{reference.sha256}"',
     }
-    return Stream(_content(client, reference), media_type=BYTES, headers=headers)
+    return Stream(content_of(client, reference), media_type=BYTES, headers=headers)
 
 
 @put(
@@ -154,7 +154,7 @@ async def _joined(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[byte
         yield piece
 
 
-async def _content(client: Client, reference: ObjectRef) -> AsyncIterator[bytes]:
+async def content_of(client: Client, reference: ObjectRef) -> AsyncIterator[bytes]:
     """Yield an object, and drop it: it was made for this answer."""
     try:
         async with aclosing(client.objects.read(reference)) as pieces:

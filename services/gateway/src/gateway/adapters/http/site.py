@@ -21,6 +21,7 @@ from gateway.adapters.http import (
     sessions,
     tasks,
     terminals,
+    trees,
     tti,
 )
 from gateway.adapters.http.deps import provide_client
@@ -39,6 +40,7 @@ ROUTES: list[Any] = [
     *output.ROUTES,
     *terminals.ROUTES,
     *files.ROUTES,
+    *trees.ROUTES,
     *pools.ROUTES,
     *letters.ROUTES,
     *tti.ROUTES,

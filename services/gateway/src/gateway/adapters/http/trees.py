@@ -1,0 +1,70 @@
+"""`/v1/sessions/{session}/tree`: whole directories of a workspace as tar archives, streamed both ways."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from litestar import get, put
+from litestar.params import QueryParameter
+from litestar.response import Stream
+
+from gateway.adapters.http.asked import WAIT_S_MAX, SessionPath
+from gateway.adapters.http.deps import AnyRequest, ItsClient
+from gateway.adapters.http.described import says
+from gateway.adapters.http.fileops import do_file_task
+from gateway.adapters.http.files import FolderQuery, content_of
+from gateway.adapters.http.known import open_session
+from shared import limits
+from shared.task import Archive, Extract
+
+TAR = "application/x-tar"
+
+TreeWait = Annotated[
+    float,
+    QueryParameter(
+        name="wait_s",
+        gt=0,
+        le=WAIT_S_MAX,
+        description="Longest wait for the session to come to it and to be done, seconds; then it is taken back.",
+    ),
+]
+
+
+@get(
+    "/v1/sessions/{session_id:str}/tree",
+    media_type=TAR,
+    opt=says({200: TAR}, 404, 409, 413),
+)
+async def read_tree(
+    client: ItsClient, session_id: SessionPath, path: FolderQuery = ".", wait_s: TreeWait = 60
+) -> Stream:
+    """Return a directory with all that is in it, or a file, as a tar archive."""
+    result = await do_file_task(client, session_id, Archive(path=path), wait_s)
+    reference = result.outputs[0].object
+    headers = {"content-length": str(reference.size_bytes), "etag": f'"{reference.sha256}"'}
+    return Stream(content_of(client, reference), media_type=TAR, headers=headers)
+
+
+@put(
+    "/v1/sessions/{session_id:str}/tree",
+    status_code=204,
+    request_max_body_size=limits.OBJECT_BYTES_MAX,
+    opt=says({204: None}, 404, 409, 413, body="bytes"),
+)
+async def write_tree(
+    client: ItsClient,
+    request: AnyRequest,
+    session_id: SessionPath,
+    path: FolderQuery = ".",
+    wait_s: TreeWait = 60,
+) -> None:
+    """Write the members of a tar archive, the request's body, below a directory; what has their names is replaced."""
+    await open_session(client, session_id)  # before all of the body is stored for nothing
+    reference = await client.objects.put(aiter(request.stream()))
+    try:
+        await do_file_task(client, session_id, Extract(path=path, object=reference), wait_s)
+    finally:
+        await client.objects.drop(reference.id)
+
+
+ROUTES: list[Any] = [read_tree, write_tree]
