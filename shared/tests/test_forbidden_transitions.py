@@ -8,9 +8,10 @@ from typing import get_args
 import pytest
 from msgspec.structs import replace
 
-from shared import transitions
+from shared import forks, heads, transitions
 from shared.errors import Conflict, StaleEpoch
-from shared.record import ENDED, OWNED, Death, Hold, Record, State, is_mine
+from shared.record import ENDED, OWNED, Death, Hold, Record, Rescue, State, is_mine
+from shared.workspace import Base, SnapshotRef
 
 HELD = Record(
     session="session-1", tenant="acme", pool="p", state="running", lane="batch", client_lane="batch", keep=True,
@@ -21,6 +22,9 @@ QUEUED = replace(HELD, state="queued", owner=None)
 IDLE = replace(HELD, state="idle", owner=None)
 RESCUING = replace(HELD, state="rescuing", owner="c1")
 DIED = Death(cause="process_exit", process_died=True)
+RESCUE = Rescue(owner="c1", node="n1", until_ms=9)
+SAVED = SnapshotRef(id="aa" * 32, pack="acme/session-1/p", at_ms=1)
+BASE = Base(session="session-0", snapshot=SAVED)
 
 Act = Callable[[Record], Record]
 STATES: tuple[State, ...] = get_args(State)
@@ -37,14 +41,21 @@ ACTS: dict[str, tuple[Act, set[str]]] = {
     "rise": (lambda r: transitions.wake(r, lane="recovery"), {"queued", "idle", "waiting"}),
     "postpone": (lambda r: transitions.postpone(r, HOLD, until_ms=9, now_ms=1), {"running"}),
     "revoke": (lambda r: transitions.revoke(r, death=DIED, now_ms=1), {"running", "rescuing"}),
-    "rescue": (lambda r: transitions.rescue(r, owner="c1", now_ms=1), {"queued"}),
-    "rescued": (lambda r: transitions.rescued(r, HOLD), {"rescuing"}),
+    "rescue": (
+        lambda r: transitions.revoke(r, death=DIED, now_ms=1, rescue=RESCUE), {"running"},
+    ),
+    "rescued": (lambda r: transitions.rescued(r, HOLD, snapshot=None), {"rescuing"}),
+    "checkpoint": (lambda r: heads.checkpoint(r, HOLD, snapshot=SAVED, task="t"), {"running"}),
+    "lose snapshots": (lambda r: heads.lose_snapshots(r, HOLD, cause="c", now_ms=1), {"running"}),
+    "forked": (lambda r: forks.forked(replace(r, base=BASE)), {"forking"}),
     "end": (
         lambda r: transitions.end(r, state="cancelled", reason="", now_ms=1),
         {"queued", "waiting", "rescuing", "forking", "idle"},
     ),
 }  # fmt: skip
-OWNERS_ACTS = ("complete", "skip", "release", "postpone", "rescued")
+OWNERS_ACTS = (
+    "complete", "skip", "release", "postpone", "rescued", "checkpoint", "lose snapshots",
+)  # fmt: skip
 
 
 def _in(state: str) -> Record:

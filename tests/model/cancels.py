@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tests.model.draft import Draft
-from tests.model.owners import boundary_of, go_on
+from tests.model.effects import in_part
+from tests.model.midway import go_on
 from tests.model.records import DEAD, RESCUER, WORKERS, tried
-from tests.model.state import Late, Rescuer, Worker
+from tests.model.state import Late, Worker
 from tests.model.turn import Turn
 
 from shared.record import ENDED, Hold
@@ -61,10 +62,9 @@ def _ask_owner(turn: Turn, index: int, worker: Worker) -> None:
         if not worker.fresh:
             draft.put(index, refused)
             return
-        draft.commit(hold, task, worker.workspace, "cancelled")
+        workspace = in_part(worker.workspace[:-1], task)
+        draft.commit(hold, task, workspace, "stopped")
         draft.promise(task)
-        snapshots = turn.scenario.snapshots
-        workspace = boundary_of(turn, draft) if snapshots else worker.workspace[:-1]
         go_on(draft, index, worker, workspace)
 
     turn.fault(f"cancel: asks worker {index}, which ends task {task}", ask)
@@ -72,33 +72,30 @@ def _ask_owner(turn: Turn, index: int, worker: Worker) -> None:
 
         def lose(draft: Draft) -> None:
             draft.spend("cancel", "lost")
-            draft.late = Late("cancel", hold.owner, hold.epoch, task, worker.workspace)
+            files = in_part(worker.workspace[:-1], task)
+            draft.late = Late("cancel", hold.owner, hold.epoch, task, files)
             draft.put(index, refused)
 
         turn.fault(f"cancel: asks worker {index}; its batch gets NO ANSWER", lose)
 
 
 def _rescue(turn: Turn) -> None:
-    """A checkpointer saves an orphaned workspace under an epoch of its own."""
-    state, truth = turn.state, turn.state.truth
-    if state.rescuer is None:
-        claimed = tried(turn.book.rescue, truth) if truth and state.budget.rescue else None
-        if claimed is not None:
-
-            def claim(draft: Draft) -> None:
-                draft.spend("rescue")
-                draft.rescuer = Rescuer(claimed.epoch, True)
-                draft.write(claimed, by=RESCUER)
-
-            turn.step("checkpointer: claims for rescue", claim)
+    """A checkpointer saves the files of a dead pod under the epoch that it was given with the revocation."""
+    state, truth, rescuer = turn.state, turn.state.truth, turn.state.rescuer
+    if rescuer is None:
         return
-    rescuer = state.rescuer
 
     def finish(draft: Draft) -> None:
-        if rescuer.fresh:
-            assert truth is not None
-            draft.write(turn.book.rescued(truth, Hold(RESCUER, rescuer.epoch)), by=RESCUER)
         draft.rescuer = None
+        if not rescuer.fresh or draft.orphan is None:
+            return
+        assert truth is not None
+        files, draft.orphan = draft.orphan.workspace, None
+        rescued = turn.book.rescued(truth, Hold(RESCUER, rescuer.epoch), files)
+        task = draft.rest_of_inbox()
+        if truth.record.interruptions and task is not None:
+            draft.due = (task, files)
+        draft.write(rescued, by=RESCUER)
 
     def crash(draft: Draft) -> None:
         draft.spend("crash")
@@ -106,7 +103,7 @@ def _rescue(turn: Turn) -> None:
         if draft.truth:
             draft.truth = turn.book.renamed(draft.truth, RESCUER, DEAD)
 
-    what = "commits `latest` and releases" if rescuer.fresh else "finds a newer epoch, stops"
+    what = "commits what it saved, releases" if rescuer.fresh else "finds a newer epoch, stops"
     turn.step(f"checkpointer: {what}", finish)
     if state.budget.crash:
         turn.fault("CRASH of the checkpointer", crash)

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from tests.model.records import DEAD, RESCUER, WORKERS, Book, Tasks, Truth
-from tests.model.rules import Broken, Rules
-from tests.model.state import ABSENT, FLYING, GONE, STRAY, WAITING, WARM, Rescuer, State, Worker
+from tests.model.effects import Done, Tasks, in_part, whole
+from tests.model.records import DEAD, RESCUER, WORKERS, Book, Truth
+from tests.model.rules import Broken, Rules, Scenario
+from tests.model.state import (
+    ABSENT,
+    FLYING,
+    GONE,
+    NOTHING,
+    STRAY,
+    WAITING,
+    WARM,
+    Orphan,
+    Rescuer,
+    State,
+    Worker,
+)  # fmt: skip
 
 from shared import limits
 from shared.record import EndState, Hold
@@ -13,14 +26,18 @@ from shared.record import EndState, Hold
 class Draft:
     """A state that is being changed by one step."""
 
-    __slots__ = (*State._fields, "book", "keeps_workspaces", "rules")
+    __slots__ = (*State._fields, "book", "keeps_workspaces", "on_interrupt", "rules", "snapshots")
 
-    def __init__(self, state: State, book: Book, rules: Rules, *, keeps_workspaces: bool) -> None:
+    def __init__(
+        self, state: State, book: Book, rules: Rules, scenario: Scenario, *, keeps_workspaces: bool
+    ) -> None:
         """Start from `state`."""
+        self.on_interrupt = scenario.on_interrupt
+        self.snapshots = scenario.snapshots
         (
             self.truth, self.results, self.accepted, self.copies, self.tokens, self.workers, self.rescuer,
             self.hint, self.expired, self.promised, self.budget, self.token_sent, self.late,
-            self.deaths,
+            self.orphan, self.due, self.deaths,
         ) = state  # fmt: skip
         self.book = book
         self.rules = rules
@@ -39,6 +56,7 @@ class Draft:
 
     def write(self, truth: Truth, by: str = "") -> None:
         """Write the record: everybody else's view turns stale, and no late write can land any more."""
+        by_cas = {"commit": self.rules.commit_by_cas, "checkpoint": self.rules.checkpoint_by_cas}
         self.truth = truth
         self.token_sent = False
         first, second = self.workers
@@ -48,7 +66,7 @@ class Draft:
         )
         if self.rescuer and by != RESCUER:
             self.rescuer = Rescuer(self.rescuer.epoch, False)
-        if self.late and (self.rules.commit_by_cas or self.late.kind != "commit"):
+        if self.late and by_cas.get(self.late.kind, True):
             self.late = None
 
     def settle(self, task: int, result: str) -> None:
@@ -58,10 +76,19 @@ class Draft:
             raise Broken(f"P2 result of task {task} written twice ({known}, then {result})")
         if self.deaths and task == self.rest_of_inbox():
             self.deaths = 1 if self.truth and self.truth.owner == DEAD else 0
+        if self.due is not None and self.due[0] == task:
+            self.due = None
         self.results = (*self.results[:task], result, *self.results[task + 1 :])
 
     def commit(
-        self, hold: Hold, task: int, workspace: Tasks, result: str, *, answered: bool = True
+        self,
+        hold: Hold,
+        task: int,
+        workspace: Tasks,
+        result: str,
+        *,
+        answered: bool = True,
+        saved: bool = True,
     ) -> None:
         """Write result and record in one batch, as the owner `hold`, who knows if it was answered."""
         truth = self.truth
@@ -71,8 +98,28 @@ class Draft:
                 f"P3 commit of task {task} accepted from epoch {hold.epoch}, record is at {truth.epoch}"
             )
         self.settle(task, result)
-        completed = self.book.complete(truth, hold, task, workspace, result)
+        if result == "interrupted":
+            completed = self.book.interrupt(truth, hold, task)
+        else:
+            resumes = self.on_interrupt == "resume"
+            found = whole(workspace[:-1], self.results, resumes=resumes)
+            if resumes and found[-1:] == (~task,):
+                found = found[:-1]
+            saves = saved and self.snapshots
+            done = Done(task, workspace, found, result, saves)
+            completed = self.book.complete(truth, hold, done)
         self.write(completed, by=hold.owner if answered else "")
+
+    def checkpoint(self, hold: Hold, task: int, workspace: Tasks, *, answered: bool = True) -> None:
+        """Write the record with a snapshot from the middle of a task, as the owner `hold`."""
+        truth = self.truth
+        assert truth is not None
+        if not (truth.owner == hold.owner and truth.epoch == hold.epoch):
+            raise Broken(
+                f"P3 checkpoint accepted from epoch {hold.epoch}, record is at {truth.epoch}"
+            )
+        written = self.book.checkpoint(truth, hold, task, workspace)
+        self.write(written, by=hold.owner if answered else "")
 
     def end(self, state: EndState, task: int) -> None:
         """Write an end from outside in one batch with its task's result."""
@@ -95,12 +142,24 @@ class Draft:
 
     def fall(self, index: int) -> None:
         """A worker's process ends; a new pod with a new identity takes its place."""
+        worker = self.workers[index]
         self.put(index, WARM)
         if self.truth and self.truth.owner == WORKERS[index]:
+            self.orphan = self._orphan_of(worker) if self.truth.epoch == worker.epoch else None
             self.truth = self.book.renamed(self.truth, WORKERS[index], DEAD)
             self.deaths += 1
         if self.late and self.late.owner == WORKERS[index]:
             self.late = self.late._replace(owner=DEAD)
+
+    def _orphan_of(self, worker: Worker) -> Orphan | None:
+        """Return the files of a worker that dies, if a checkpointer may save them."""
+        if not self.budget.rescue or worker.at == "refused":
+            return None  # one whose write was refused has said that its files are of no use
+        if worker.workspace == NOTHING:
+            return Orphan((), -1) if not self.rules.rescue_of_whole_only else None
+        if worker.at in ("running", "checkpoint-unsure"):
+            return Orphan(in_part(worker.workspace[:-1], worker.task), worker.task)
+        return Orphan(worker.workspace, -1)
 
     def rest_of_inbox(self) -> int | None:
         """Return the first task without a result, as its next owner finds it; None if there is none."""
@@ -151,7 +210,7 @@ class Draft:
         return State(
             self.truth, self.results, self.accepted, self.copies, self.tokens, self.workers, self.rescuer,
             self.hint, self.expired, self.promised, self.budget, self.token_sent, self.late,
-            self.deaths,
+            self.orphan, self.due, self.deaths,
         )  # fmt: skip
 
     def _count_epochs_from_the_record(self) -> None:
@@ -186,10 +245,20 @@ class Draft:
         """A workspace matters only to a commit that can still succeed."""
         for index in (0, 1):
             worker = self.workers[index]
-            if worker.workspace and not (
-                worker.fresh and worker.at in ("running", "claimed", "looking")
-            ):
-                self.put(index, worker._replace(workspace=()))
+            if worker.workspace not in ((), NOTHING) and not self._can_commit(index, worker):
+                self.put(index, worker._replace(workspace=NOTHING))
+
+    def _can_commit(self, index: int, worker: Worker) -> bool:
+        """Return whether it is the owner, who writes the same batch again where that was refused."""
+        truth = self.truth
+        owns = truth is not None and (WORKERS[index], worker.epoch) == (truth.owner, truth.epoch)
+        return owns and worker.at in (
+            "claimed",
+            "looking",
+            "running",
+            "refused",
+            "checkpoint-unsure",
+        )
 
     def _order_workers(self) -> None:
         """Workers are alike."""

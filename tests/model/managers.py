@@ -13,7 +13,7 @@ from tests.model.draft import Draft
 from tests.model.owners import OWNING
 from tests.model.records import DEAD, RESCUER, WORKERS, Truth, tried
 from tests.model.rules import Broken
-from tests.model.state import ABSENT, FLYING, WAITING
+from tests.model.state import ABSENT, FLYING, WAITING, Rescuer
 from tests.model.turn import Turn
 
 from shared.record import ENDED
@@ -104,16 +104,21 @@ def _revoke(turn: Turn, truth: Truth) -> None:
     if cause is None or not turn.rules.revoke_writes:
         return
 
-    def revoke(draft: Draft) -> None:
+    def revoke(draft: Draft, rescues: bool = False) -> None:
         if not fair:
             draft.spend("suspect")
         task, died = draft.rest_of_inbox(), cause == "owner is dead"
         in_task = task is not None or not died or not turn.rules.idle_deaths_are_free
         named = "" if task is None or not turn.rules.deaths_name_task else str(task)
-        revoked = turn.book.revoke(truth, died, in_task, named)
+        revoked = turn.book.revoke(truth, died, in_task, named, rescues)
         if revoked.state == "poison":
             draft.check_poison()
-        draft.write(revoked)
+        draft.write(revoked, by=RESCUER if rescues else "")
+        if revoked.state == "rescuing":
+            draft.spend("rescue")
+            draft.rescuer = Rescuer(revoked.epoch, True)
+            return
+        draft.orphan = None
         if revoked.state == "poison":
             if task is None:
                 raise Broken("P8 poison although no task was in hand")
@@ -122,6 +127,21 @@ def _revoke(turn: Turn, truth: Truth) -> None:
             _send_token(draft)
 
     turn.step(f"pool-manager: revokes ({cause})", revoke, fair=fair)
+    if cause == "owner is dead" and _may_rescue(turn, truth):
+        rescue = partial(revoke, rescues=True)
+        turn.step("pool-manager: revokes, its checkpointer saves the files", rescue)
+
+
+def _may_rescue(turn: Turn, truth: Truth) -> bool:
+    """Whether what lies in a dead pod is what its session should go on with."""
+    orphan, rules = turn.state.orphan, turn.rules
+    if truth.state != "running" or orphan is None or not turn.state.budget.rescue:
+        return False
+    draft = Draft(turn.state, turn.book, rules, turn.scenario, keeps_workspaces=True)
+    task = draft.rest_of_inbox()
+    if task is not None and turn.scenario.on_interrupt == "rerun":
+        return False
+    return orphan.task in (-1, task) or not rules.rescue_heeds_task
 
 
 def _cause(turn: Turn, truth: Truth) -> str | None:

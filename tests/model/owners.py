@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.model.draft import Draft
-from tests.model.records import WORKERS, Tasks, Truth
-from tests.model.state import Late, Worker
+from tests.model.effects import Done, Tasks
+from tests.model.midway import checkpoint_unsure, checkpoints, go_on, interrupting
+from tests.model.records import WORKERS, Truth
+from tests.model.rules import Broken
+from tests.model.state import NOTHING, Late, Worker
 from tests.model.turn import Turn
 
+from shared.heads import is_interrupted
 from shared.record import Hold
 
-OWNING = ("claimed", "looking", "running", "refused", "releasing", "release-unsure", "released")
+OWNING = (
+    "claimed", "looking", "running", "interrupting", "checkpoint-unsure", "refused", "releasing",
+    "release-unsure", "released",
+)  # fmt: skip
 """Steps at which a worker names (session, epoch) in its heartbeats."""
 HOLDER = "holder"
 """Owner of a record that a worker keeps in mind: itself, whatever the model calls it by then."""
 
 
-def boundary_of(turn: Turn, draft: Draft) -> Tasks:
-    """Return what a workspace holds after it was restored by the record."""
-    return draft.truth.boundary if draft.truth and turn.scenario.snapshots else ()
+def unrestored(turn: Turn) -> Tasks:
+    """Return the workspace of a worker that has just claimed: it is filled before a task runs."""
+    return NOTHING if turn.scenario.snapshots else ()
 
 
 def _truth(draft: Draft) -> Truth:
@@ -35,17 +42,35 @@ def _looking(turn: Turn, index: int, worker: Worker) -> None:
             draft.put(index, worker._replace(at="refused", fresh=False, task=-1))
             return
         task = draft.rest_of_inbox()
-        if task is not None:
-            workspace = worker.workspace
-            if (
-                not turn.scenario.snapshots
-            ):  # what a cancelled task left behind is its user's affair
-                workspace = tuple(done for done in workspace if draft.results[done] == "ok")
-            draft.put(index, worker._replace(at="running", task=task, workspace=(*workspace, task)))
-        else:
+        if task is None:
             draft.put(index, worker._replace(at="releasing", task=draft.accepted))
+            return
+        workspace = worker.workspace
+        if workspace == NOTHING:
+            if turn.scenario.on_interrupt == "fail" and is_interrupted(
+                draft.truth.record, str(task)
+            ):
+                draft.put(index, worker._replace(at="interrupting", task=task))
+                return
+            workspace = _restored(turn, draft, task)
+        if not turn.scenario.snapshots:  # what a stopped task left behind is its user's affair
+            workspace = tuple(done for done in workspace if done >= 0)
+        draft.put(index, worker._replace(at="running", task=task, workspace=(*workspace, task)))
 
     turn.step(f"worker {index}: reads the inbox", look)
+
+
+def _restored(turn: Turn, draft: Draft, task: int) -> Tasks:
+    """Return what a task begins with."""
+    rule = turn.scenario.on_interrupt
+    if rule == "rerun" and not turn.rules.rerun_begins_at_boundary:
+        rule = "resume"
+    workspace = turn.book.restored(_truth(draft), task, rule)
+    if draft.due is not None and draft.due[0] == task and rule == turn.scenario.on_interrupt:
+        if workspace != draft.due[1]:
+            raise Broken(f"P12 {draft.due[1]} was rescued, task {task} finds {workspace}")
+        draft.due = None
+    return workspace
 
 
 def _running(turn: Turn, index: int, worker: Worker) -> None:
@@ -53,20 +78,22 @@ def _running(turn: Turn, index: int, worker: Worker) -> None:
     hold, task = Hold(WORKERS[index], worker.epoch), worker.task
     open_end = turn.state.results[task] is None
     may_write = open_end and (worker.fresh or not turn.rules.commit_by_cas)
-
-    def commit(draft: Draft) -> None:
-        if not may_write:
-            draft.put(index, worker._replace(at="refused", fresh=False))
-            return
-        if worker.fresh and not turn.rules.commit_is_one_batch:
-            draft.settle(task, "ok")
-            draft.put(index, worker._replace(at="half-committed"))
-            return
-        draft.commit(hold, task, worker.workspace, "ok")
-        go_on(draft, index, worker, worker.workspace)
-
     verb = "commits result + record" if worker.fresh and open_end else "commit refused"
-    turn.step(f"worker {index}: ran task {task}, {verb}", commit)
+    for saved in (True, False) if turn.scenario.relaxed else (True,):
+
+        def commit(draft: Draft, saved: bool = saved) -> None:
+            if not may_write:
+                draft.put(index, worker._replace(at="refused", fresh=False))
+                return
+            if worker.fresh and not turn.rules.commit_is_one_batch:
+                draft.settle(task, "ok")
+                draft.put(index, worker._replace(at="half-committed"))
+                return
+            draft.commit(hold, task, worker.workspace, "ok", saved=saved)
+            go_on(draft, index, worker, worker.workspace)
+
+        unsaved = "" if saved else ", its files unsaved"
+        turn.step(f"worker {index}: ran task {task}, {verb}{unsaved}", commit)
     if turn.may_lose_answer() and worker.fresh and open_end:
 
         def lose(draft: Draft) -> None:
@@ -75,14 +102,8 @@ def _running(turn: Turn, index: int, worker: Worker) -> None:
             draft.put(index, worker._replace(at="refused", fresh=False))
 
         turn.fault(f"worker {index}: commit of task {task} gets NO ANSWER", lose)
-
-
-def go_on(draft: Draft, index: int, worker: Worker, workspace: Tasks) -> None:
-    """After a commit: the next task, or the end of the pod with its session."""
-    if draft.truth and draft.truth.owner == WORKERS[index]:
-        draft.put(index, Worker("looking", "", worker.epoch, True, -1, workspace))
-    else:
-        draft.fall(index)
+    if turn.state.budget.checkpoint:
+        checkpoints(turn, index, worker)
 
 
 def _half_committed(turn: Turn, index: int, worker: Worker) -> None:
@@ -90,7 +111,8 @@ def _half_committed(turn: Turn, index: int, worker: Worker) -> None:
 
     def write(draft: Draft) -> None:
         hold = Hold(WORKERS[index], worker.epoch)
-        truth = turn.book.complete(_truth(draft), hold, worker.task, worker.workspace, "ok")
+        done = Done(worker.task, worker.workspace, worker.workspace[:-1], "ok", True)
+        truth = turn.book.complete(_truth(draft), hold, done)
         draft.write(truth, by=hold.owner)
         go_on(draft, index, worker, worker.workspace)
 
@@ -104,24 +126,27 @@ def _refused(turn: Turn, index: int, worker: Worker) -> None:
     def reread(draft: Draft) -> None:
         truth = draft.truth
         if truth and truth.state == "running" and not turn.rules.zombie_dies:
-            after = Worker("looking", "", truth.epoch, True, -1, boundary_of(turn, draft))
+            after = Worker("looking", "", truth.epoch, True, -1, unrestored(turn))
             draft.put(index, after)
+        elif mine and worker.task >= 0 and draft.results[worker.task] is None:
+            draft.put(index, worker._replace(at="running", fresh=True))  # the same batch again
         elif mine:
-            workspace = _restored(turn, draft, worker)
+            workspace = _gone_back(turn, worker)
             draft.put(index, Worker("looking", "", worker.epoch, True, -1, workspace))
         else:
             draft.fall(index)
 
-    found = "still mine: restores `boundary`" if mine else "StaleEpoch: ends its pod"
+    found = "still mine" if mine else "StaleEpoch: ends its pod"
     turn.step(f"worker {index}: re-reads the record ({found})", reread)
 
 
-def _restored(turn: Turn, draft: Draft, worker: Worker) -> Tasks:
+def _gone_back(turn: Turn, worker: Worker) -> Tasks:
+    """Return the workspace after a write that came too late: what the re-read record says."""
     rule = turn.rules.refused_commit_restores
     if not turn.scenario.snapshots:
         return worker.workspace
     if worker.task < 0 or rule == "boundary":
-        return boundary_of(turn, draft)
+        return NOTHING
     if rule == "nothing":
         return worker.workspace
     return tuple(task for task in worker.workspace if task != worker.task)
@@ -158,7 +183,7 @@ def _releasing(turn: Turn, index: int, worker: Worker) -> None:
 
 def _look_before_release(turn: Turn, draft: Draft, index: int, worker: Worker) -> None:
     if draft.rest_of_inbox() is not None:
-        after = Worker("looking", "", worker.epoch, True, -1, boundary_of(turn, draft))
+        after = Worker("looking", "", worker.epoch, True, -1, unrestored(turn))
         draft.put(index, after)
     else:
         draft.put(index, worker._replace(at="leaving", fresh=True))
@@ -185,7 +210,7 @@ def _release_unsure(turn: Turn, index: int, worker: Worker) -> None:
         if truth.state == "idle" and truth.epoch == worker.epoch:
             draft.put(index, worker._replace(at="released", fresh=True, task=-1))
         elif turn.owns(index, worker):
-            workspace = _restored(turn, draft, worker._replace(task=-1))
+            workspace = _gone_back(turn, worker._replace(task=-1))
             draft.put(index, Worker("looking", "", worker.epoch, True, -1, workspace))
         else:
             draft.fall(index)
@@ -205,7 +230,8 @@ def _released(turn: Turn, index: int, worker: Worker) -> None:
             draft.fall(index)
             return
         draft.write(take_back(turn, draft, hold, worker.held), by=hold.owner)
-        workspace = boundary_of(turn, draft) if turn.scenario.snapshots else worker.workspace
+        keeps = turn.scenario.relaxed or not turn.scenario.snapshots
+        workspace = worker.workspace if keeps else NOTHING
         draft.put(index, Worker("looking", "", worker.epoch, True, -1, workspace))
 
     what = "takes the session back" if worker.fresh and more else "leaves"
@@ -236,6 +262,8 @@ def take_back(turn: Turn, draft: Draft, hold: Hold, held: Truth | None) -> Truth
 OWNER_STEPS: dict[str, Callable[[Turn, int, Worker], None]] = {
     "looking": _looking,
     "running": _running,
+    "interrupting": interrupting,
+    "checkpoint-unsure": checkpoint_unsure,
     "half-committed": _half_committed,
     "refused": _refused,
     "releasing": _releasing,

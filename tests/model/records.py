@@ -12,12 +12,15 @@ from functools import wraps
 from typing import Concatenate, ParamSpec
 
 from msgspec.structs import replace
+from tests.model.effects import Done, Tasks
 from tests.model.rules import Broken, Rules, Scenario
 
-from shared import transitions
+from shared import heads, transitions
 from shared.errors import Conflict, ServiceError
-from shared.messages import WorkspaceLost
-from shared.record import Death, EndState, Hold, Origin, Record, is_mine
+from shared.messages import Interruption, WorkspaceLost
+from shared.pools import OnInterrupt
+from shared.record import Death, EndState, Hold, Origin, Record, Rescue, is_mine
+from shared.workspace import SnapshotRef
 
 WORKERS = ("w0", "w1")
 DEAD = "dead"
@@ -26,24 +29,25 @@ RESCUER = "checkpointer"
 
 ORIGIN = Origin(session="session-1", tenant="acme", pool="p", lane="interactive", accepted_ms=1)
 LOST = WorkspaceLost(cause="", epoch=0, at_ms=0)
-
-Tasks = tuple[int, ...]
-"""Tasks in the order in which their effects came into a workspace."""
+HIT = Interruption(cause="", epoch=0, worker="", revoked_ms=0)
 
 
 class Truth:
-    """A record and the snapshot that belongs to it (`boundary`). Equal ones are one object of their book.
+    """A record and what its snapshots hold. Equal ones are one object of their book."""
 
-    Without snapshots, `boundary` is what the client has been led to believe is in the workspace.
-    """
+    __slots__ = (
+        "boundary", "epoch", "known", "latest", "number", "owner", "position", "record", "state",
+    )  # fmt: skip
 
-    __slots__ = ("boundary", "epoch", "number", "owner", "position", "record", "state")
-
-    def __init__(self, number: int, record: Record, boundary: Tasks) -> None:
-        """Keep the fields that are read most at hand."""
+    def __init__(
+        self, number: int, record: Record, known: Tasks, contents: dict[str, Tasks]
+    ) -> None:
+        """Keep the fields that are read most at hand; `known` is what the client believes to be in the workspace."""
         self.number = number
         self.record = record
-        self.boundary = boundary
+        self.known = known
+        self.boundary = () if record.boundary is None else contents[record.boundary.id]
+        self.latest = None if record.latest is None else contents[record.latest.snapshot.id]
         self.state = record.state
         self.owner = record.owner
         self.epoch = record.epoch
@@ -82,19 +86,18 @@ def once(compute: Transition[P]) -> Transition[P]:
 
 
 def tried(act: Callable[P, Truth], *args: P.args, **kwargs: P.kwargs) -> Truth | None:
-    """Return the record to write, or None where the transitions forbid it now."""
+    """Return the record to write; None: the transitions forbid it now."""
     try:
         return act(*args, **kwargs)
     except Conflict:
         return None
 
 
-def abstracted(record: Record, *, snapshots: bool, classes: bool = False) -> Record:
+def abstracted(record: Record, *, classes: bool = False) -> Record:
     """Return the record without what no rule looks at.
 
     Args:
         record: any record.
-        snapshots: the workspace outlives its pod.
         classes: sessions wait in more urgent lanes and less urgent ones; else all in the most urgent.
     """
     waits = record.state in ("queued", "rescuing")
@@ -104,9 +107,10 @@ def abstracted(record: Record, *, snapshots: bool, classes: bool = False) -> Rec
         lane=record.lane if classes and waits else "recovery",
         keep=False,
         attempt=0,
-        death_task=record.death_task if record.deaths else "",
-        interruptions=(),
-        lost=LOST if record.lost and not snapshots else None,
+        interruptions=(HIT,) if record.interruptions else (),
+        latest=None if record.latest is None else replace(record.latest, attempt=0, epoch=0),
+        checkpoint_stale_ms=min(record.checkpoint_stale_ms, 1),
+        lost=LOST if record.lost else None,
         losses=0,
         last_loss=None,
         tasks_done=0,
@@ -122,19 +126,28 @@ class Book:
     def __init__(self, rules: Rules, scenario: Scenario) -> None:
         """Mutate transitions as `rules` say; keep what `scenario` looks at."""
         self._rules = rules
-        self._snapshots = scenario.snapshots
         self._classes = scenario.classes
         self._keep = scenario.keep
         self._close_at = scenario.close_at
+        self._resumes = scenario.on_interrupt == "resume"
         self._known: dict[tuple[Record, Tasks], Truth] = {}
+        self._contents: dict[str, Tasks] = {}
+        self._snapshots_of: dict[Tasks, SnapshotRef] = {}
         self.memo: dict[tuple[object, ...], Truth | ServiceError] = {}
 
-    def _truth(self, record: Record, boundary: Tasks) -> Truth:
-        abstract = abstracted(record, snapshots=self._snapshots, classes=self._classes)
-        key = (abstract, boundary)
+    def _truth(self, record: Record, known: Tasks) -> Truth:
+        key = (abstracted(record, classes=self._classes), known)
         if key not in self._known:
-            self._known[key] = Truth(len(self._known), abstract, boundary)
+            self._known[key] = Truth(len(self._known), *key, self._contents)
         return self._known[key]
+
+    def _snapshot(self, workspace: Tasks) -> SnapshotRef:
+        """Save a workspace: equal ones are one snapshot."""
+        if workspace not in self._snapshots_of:
+            ref = SnapshotRef(id=f"{len(self._contents):064x}", pack="acme/session-1/p", at_ms=1)
+            self._snapshots_of[workspace] = ref
+            self._contents[ref.id] = workspace
+        return self._snapshots_of[workspace]
 
     # --- identities and epochs: what the model renames, which is no change of the record -------------------------
     @once
@@ -142,7 +155,7 @@ class Book:
         """Return the truth with another name for one owner."""
         if truth.owner != old:
             return truth
-        return self._truth(replace(truth.record, owner=new), truth.boundary)
+        return self._truth(replace(truth.record, owner=new), truth.known)
 
     @once
     def swapped(self, truth: Truth) -> Truth:
@@ -150,12 +163,12 @@ class Book:
         if truth.owner not in WORKERS:
             return truth
         other = WORKERS[truth.owner == WORKERS[0]]
-        return self._truth(replace(truth.record, owner=other), truth.boundary)
+        return self._truth(replace(truth.record, owner=other), truth.known)
 
     @once
     def at_epoch(self, truth: Truth, epoch: int) -> Truth:
         """Return the truth with its epoch counted anew."""
-        return self._truth(replace(truth.record, epoch=epoch), truth.boundary)
+        return self._truth(replace(truth.record, epoch=epoch), truth.known)
 
     # --- the real transitions --------------------------------------------------------------------------------------
     @once
@@ -169,72 +182,108 @@ class Book:
         record = transitions.claim(truth.record, owner=owner, node="n", now_ms=0)
         if not self._rules.claim_grows_epoch:
             record = replace(record, epoch=truth.epoch)
-        return self._truth(record, truth.boundary)
+        return self._truth(record, truth.known)
 
     @once
-    def complete(self, truth: Truth, hold: Hold, task: int, workspace: Tasks, result: str) -> Truth:
-        """Commit a task; `workspace` holds its effects as the last ones."""
-        ok = result == "ok"
+    def complete(self, truth: Truth, hold: Hold, done: Done) -> Truth:
+        """Commit a task."""
+        task, ok = done.task, done.result == "ok"
         closes = (task == 0 and not self._keep) or (ok and task == self._close_at)
         record = transitions.complete(
             truth.record,
             hold,
             inbox_seq=task or None,
             then="close" if closes else "keep",
-            now_ms=0,
+            now_ms=1,
         )
-        if self._snapshots:
-            return self._truth(record, workspace if ok else truth.boundary)
-        before = workspace[:-1]
-        believed: Tasks = () if truth.record.lost else truth.boundary
-        if truth.record.lost and before:
-            raise Broken(f"P10 task {task} says that the workspace is lost; it holds {before}")
-        if believed != before:
-            raise Broken(f"P10 task {task} finds {before} in silence, its client knows {believed}")
-        return self._truth(record, workspace if ok else before)
+        if done.saves:
+            record = heads.saved(record, self._snapshot(done.workspace))
+        known = self._told(truth, task, done.found)
+        return self._truth(record, (*known, task) if ok else known)
+
+    def _told(self, truth: Truth, task: int, found: Tasks) -> Tasks:
+        """Check that the client knows what a task finds in its workspace."""
+        lost = truth.record.lost is not None
+        known = truth.boundary if lost else truth.known
+        known = tuple(done for done in known if done >= 0)
+        if lost and found != known:
+            raise Broken(f"P10 task {task} says that the workspace is lost; it holds {found}")
+        if known != found:
+            raise Broken(f"P10 task {task} finds {found} in silence, its client knows {known}")
+        return known
+
+    @once
+    def interrupt(self, truth: Truth, hold: Hold, task: int) -> Truth:
+        """Commit that a task was interrupted, with what it did in part as far as that is saved."""
+        head = heads.head_for(truth.record, str(task), "fail")
+        record = transitions.complete(
+            truth.record, hold, inbox_seq=task or None,
+            then="keep" if task or self._keep else "close", now_ms=1,
+        )  # fmt: skip
+        record = (
+            heads.saved(record, head.snapshot)
+            if head.which == "latest"
+            else heads.untouched(record, truth.record)
+        )
+        lost = truth.record.lost is not None
+        return self._truth(record, truth.boundary if lost else truth.known)
+
+    @once
+    def checkpoint(self, truth: Truth, hold: Hold, task: int, workspace: Tasks) -> Truth:
+        """Save a workspace in the middle of a task."""
+        snapshot = self._snapshot(workspace)
+        record = heads.checkpoint(truth.record, hold, snapshot=snapshot, task=str(task))
+        return self._truth(record, truth.known)
+
+    def restored(self, truth: Truth, task: int, rule: OnInterrupt) -> Tasks:
+        """Return what a workspace holds before a task runs."""
+        head = heads.head_for(truth.record, str(task), rule)
+        return () if head.snapshot is None else self._contents[head.snapshot.id]
 
     @once
     def release(self, truth: Truth, hold: Hold, position: int) -> Truth:
         """Give the session up."""
         kept = position if self._rules.release_moves_position else 0
-        record = transitions.release(truth.record, hold, position=kept, now_ms=0)
-        return self._truth(record, truth.boundary)
+        record = transitions.release(truth.record, hold, position=kept, now_ms=1)
+        return self._truth(record, truth.known)
 
     @once
     def take_back(self, truth: Truth, before: Truth) -> Truth:
         """Own again what was just released."""
-        return self._truth(transitions.take_back(truth.record, before.record), truth.boundary)
+        return self._truth(transitions.take_back(truth.record, before.record), truth.known)
 
     @once
     def wake(self, truth: Truth, lane: str) -> Truth:
         """Let an idle session wait for a worker, or a waiting one wait in a more urgent lane."""
-        return self._truth(transitions.wake(truth.record, lane=lane), truth.boundary)
+        return self._truth(transitions.wake(truth.record, lane=lane), truth.known)
 
     @once
-    def revoke(self, truth: Truth, died: bool, in_task: bool, task: str) -> Truth:
-        """Give the owner up."""
+    def revoke(self, truth: Truth, died: bool, in_task: bool, task: str, rescues: bool) -> Truth:
+        """Give the owner up, perhaps to a checkpointer."""
         death = Death(cause="", process_died=died, in_task=in_task, task=task)
-        record = transitions.revoke(truth.record, death=death, now_ms=0)
+        rescue = Rescue(owner=RESCUER, node="n", until_ms=0) if rescues else None
+        record = transitions.revoke(truth.record, death=death, now_ms=1, rescue=rescue)
         if not self._rules.revoke_grows_epoch:
             record = replace(record, epoch=truth.epoch)
-        return self._truth(record, truth.boundary)
+        return self._truth(record, truth.known)
 
     @once
-    def rescue(self, truth: Truth) -> Truth:
-        """Own, as a checkpointer, what is queued."""
-        record = transitions.rescue(truth.record, owner=RESCUER, now_ms=0)
-        return self._truth(record, truth.boundary)
-
-    @once
-    def rescued(self, truth: Truth, hold: Hold) -> Truth:
-        """Let it wait again."""
-        return self._truth(transitions.rescued(truth.record, hold), truth.boundary)
+    def rescued(self, truth: Truth, hold: Hold, workspace: Tasks) -> Truth:
+        """Let it wait again, with what was saved."""
+        snapshot = self._snapshot(workspace)
+        record = transitions.rescued(truth.record, hold, snapshot=snapshot)
+        if not self._rules.rescued_idle_is_boundary and not truth.record.interruptions:
+            record = heads.newest(
+                transitions.rescued(truth.record, hold, snapshot=None), snapshot, ""
+            )
+            record = replace(record, boundary=truth.record.boundary)
+        return self._truth(record, truth.known)
 
     @once
     def end(self, truth: Truth, state: EndState) -> Truth:
         """End what nobody runs."""
         record = transitions.end(truth.record, state=state, reason="", now_ms=0)
-        return self._truth(record, truth.boundary)
+        return self._truth(record, truth.known)
 
     @once
     def end_unborn(self, state: EndState) -> Truth:

@@ -4,7 +4,8 @@ Properties (checked in every state unless said otherwise):
 
     P0   the record's own transitions allow every write that the protocol makes
     P1   from every state, a state with a result for every accepted task can be reached (over the graph)
-    P2   each result is written once; `boundary` holds exactly the tasks that ended ok, once each, in order
+    P2   each result is written once; `boundary` holds exactly the tasks that ended ok, once each, in order; in part only
+         what its owner stopped, what ended as interrupted, and what was resumed
     P3   no write by a revoked owner; no claim past an owner
     P6   a cancel that was answered `cancelled` has the result `cancelled`
     P7   from every state, a state of rest can be reached (over the graph): no livelock, no owner that stays for ever
@@ -13,6 +14,7 @@ Properties (checked in every state unless said otherwise):
     P9   no task is rejected while the first task of its session may still come
     P10  a workspace that was lost is said to be lost, once, and only then
     P11  the record's position and first_done cover exactly tasks that have a result
+    P12  what was rescued of a dead pod is what its session goes on with
 
 P1 and P7 are checked with faults and clients left out of the continuation: "possible from everywhere", hence certain
 under strong fairness.
@@ -23,6 +25,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import msgspec
+
+from shared.pools import OnInterrupt
 
 
 class Broken(Exception):
@@ -85,6 +89,16 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """Whoever revokes a dead owner says which task was in hand."""
     idle_deaths_are_free: bool = True
     """A death while no task was in hand counts for none."""
+    checkpoint_by_cas: bool = True
+    """A checkpoint in mid-task is written under the sequence that its owner knows."""
+    rerun_begins_at_boundary: bool = True
+    """A task that is run again begins with the files from before it."""
+    rescue_of_whole_only: bool = True
+    """A workspace that was not restored to its end is rescued by nobody."""
+    rescue_heeds_task: bool = True
+    """What a dead pod was in the middle of is that task's `latest`, or nothing: no boundary of an idle session."""
+    rescued_idle_is_boundary: bool = True
+    """What was rescued of an idle session is its boundary."""
     rescue_has_deadline: bool = True
     """A dead checkpointer's rescue is revoked like an owner."""
     cancel_answers_after_commit: bool = True
@@ -102,6 +116,9 @@ class Budget(NamedTuple):
     copy: int = 0
     """The publisher's retry lands on another shard."""
     rescue: int = 0
+    """Dead pods whose files are saved."""
+    checkpoint: int = 0
+    """Checkpoints in the middle of a task."""
     hint: int = 0
     """Wake-ups that get lost."""
 
@@ -124,6 +141,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """Clients send the next task before the session's record exists."""
     snapshots: bool = True
     """The workspace outlives its pod. False: it is lost with the pod, and the client is told."""
+    relaxed: bool = False
+    """A task's files are saved with its result, or not. False: always, if there are snapshots at all."""
+    on_interrupt: OnInterrupt = "rerun"
     classes: bool = False
     """The first inbox task asks for a worker in `batch`, later ones in `interactive`."""
     deliveries_max: int = 2

@@ -15,7 +15,10 @@ ONE_SHOT = {"keep": False}
 EXPIRY = {"expiry": True}
 CLASSES = {"classes": True}
 VOLATILE = {"snapshots": False}
-"""The workspace does not outlive its pod, as in the first version."""
+"""Nothing is ever saved: a node without a checkpointer."""
+RESUME = {"on_interrupt": "resume"}
+FAIL = {"on_interrupt": "fail"}
+RELAXED = {"relaxed": True}
 
 QUICK = {  # seconds each at most
     "tiny-crash": _scenario(crash=1),
@@ -39,6 +42,15 @@ QUICK = {  # seconds each at most
     "classes": _scenario(2, hint=1, rest=CLASSES),
     "volatile-crash": _scenario(2, crash=1, rest=VOLATILE),
     "volatile-lost": _scenario(1, lost=1, rest=VOLATILE),
+    "checkpoint-rerun": _scenario(1, crash=1, checkpoint=1),
+    "checkpoint-resume": _scenario(1, crash=1, checkpoint=1, rest=RESUME),
+    "checkpoint-fail": _scenario(1, crash=1, checkpoint=1, rest=FAIL),
+    "checkpoint-zombie": _scenario(suspect=1, checkpoint=1, lost=1, rest=RESUME),
+    "rescue-resume": _scenario(1, crash=1, rescue=1, rest=RESUME),
+    "rescue-fail": _scenario(1, crash=1, rescue=1, rest=FAIL),
+    "rescue-cancelled": _scenario(1, crash=1, rescue=1, cancel=1),
+    "relaxed-crash": _scenario(1, crash=1, rest=RELAXED),
+    "relaxed-rescue": _scenario(1, crash=1, rescue=1, rest=RELAXED),
 }
 SLOW = {
     "inbox-1-crash": _scenario(1, crash=1, lost=1, hint=1),
@@ -54,6 +66,12 @@ SLOW = {
     "volatile-cancel": _scenario(2, crash=1, cancel=1, rest=VOLATILE),
     "volatile-zombie": _scenario(1, suspect=1, lost=1, cancel=1, rest=VOLATILE),
     "volatile-crash-lost": _scenario(1, crash=2, lost=1, rest=VOLATILE),
+    "checkpoint-cancel": _scenario(1, crash=1, checkpoint=1, cancel=1, rest=RESUME),
+    "checkpoint-twice": _scenario(1, crash=2, checkpoint=1, rest=RESUME),
+    "rescue-twice": _scenario(1, crash=2, rescue=2, rest=RESUME),
+    "rescue-checkpoint": _scenario(1, crash=1, checkpoint=1, rescue=1, rest=RESUME),
+    "relaxed-twice": _scenario(2, crash=2, rescue=1, rest=RELAXED),
+    "relaxed-resume": _scenario(1, crash=2, checkpoint=1, rest=RELAXED | RESUME),
     "everything": _scenario(1, crash=1, lost=1, suspect=1, cancel=1),
 }
 ANY = {**QUICK, **SLOW}
@@ -92,8 +110,8 @@ MUTANTS = [
     _drop("commit_is_one_batch", "tiny-zombie", "P2"),
     _drop("result_is_created", "tiny-cancel", "P2"),
     _drop("done_tasks_are_skipped", "tiny-cancel", "P7"),
-    _drop("refused_commit_restores", "inbox-2-cancel", "P2", value="nothing"),
-    _drop("refused_commit_restores", "inbox-2-cancel", "P2", value="own"),
+    _drop("refused_commit_restores", "inbox-2-cancel", "P10", value="nothing"),
+    _drop("refused_commit_restores", "inbox-2-cancel", "P10", value="own"),
     _drop("end_is_one_batch", _scenario(cancel=1), TRAPPED),
     _drop("cancel_answers_after_commit", "inbox-1-cancel", "P6"),
     # Rule 4: release
@@ -105,7 +123,13 @@ MUTANTS = [
     _drop("zombie_dies", "tiny-zombie", "P3"),
     _drop("heartbeats_name_epoch", "tiny-lost", TRAPPED),
     _drop("dead_are_revoked", "tiny-crash", TRAPPED),
-    _drop("rescue_has_deadline", "tiny-rescue", TRAPPED),
+    _drop("rescue_has_deadline", "tiny-rescue", "P7"),
+    # The two heads of the workspace
+    _drop("checkpoint_by_cas", "checkpoint-zombie", "P3"),
+    _drop("rerun_begins_at_boundary", "checkpoint-rerun", "P10"),
+    _drop("rescue_of_whole_only", "rescue-twice", "P2"),
+    _drop("rescue_heeds_task", "rescue-cancelled", "P2"),
+    _drop("rescued_idle_is_boundary", "relaxed-rescue", "P10"),
     _drop("deliveries_are_no_deaths", _scenario(lost=2), "P8"),
     _drop("deaths_name_task", "poison-cancel", "P8"),
     _drop("idle_deaths_are_free", "poison", "P8"),

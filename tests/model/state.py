@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from tests.model.records import Tasks, Truth
+from tests.model.effects import Tasks
+from tests.model.records import Truth
 from tests.model.rules import Budget, Scenario
 
 ABSENT, WAITING, FLYING, GONE = range(4)
@@ -35,8 +36,10 @@ class Worker(NamedTuple):
 
 
 WARM = Worker()
+NOTHING: Tasks = (-99,)
+"""A workspace that was not restored yet."""
 
-LateKind = Literal["create", "claim", "commit", "cancel", "release", "take_back"]
+LateKind = Literal["create", "claim", "commit", "cancel", "release", "take_back", "checkpoint"]
 
 
 class Late(NamedTuple):
@@ -48,6 +51,13 @@ class Late(NamedTuple):
     task: int = -1
     workspace: Tasks = ()
     held: Truth | None = None
+
+
+class Orphan(NamedTuple):
+    """Files of a dead pod, and what it was in the middle of (-1: nothing)."""
+
+    workspace: Tasks
+    task: int
 
 
 class Rescuer(NamedTuple):
@@ -78,6 +88,9 @@ class State(NamedTuple):
     budget: Budget
     token_sent: bool
     late: Late | None
+    orphan: Orphan | None
+    due: tuple[int, Tasks] | None
+    """What was rescued of a task and not gone on with yet. Seen by no rule."""
     deaths: int
     """Owners that died since the task in hand came first. Seen by no rule: it measures them."""
 
@@ -98,5 +111,7 @@ def initial(scenario: Scenario) -> State:
         budget=scenario.budget,
         token_sent=False,
         late=None,
+        orphan=None,
+        due=None,
         deaths=0,
     )

@@ -88,5 +88,7 @@ def _land(turn: Turn, draft: Draft, late: Late) -> None:
             draft.write(take_back(turn, draft, hold, late.held))
         case "commit" | "cancel":
             if draft.results[late.task] is None or not turn.rules.result_is_created:
-                result = "ok" if late.kind == "commit" else "cancelled"
+                result = "ok" if late.kind == "commit" else "stopped"
                 draft.commit(hold, late.task, late.workspace, result, answered=False)
+        case "checkpoint":
+            draft.checkpoint(hold, late.task, late.workspace, answered=False)

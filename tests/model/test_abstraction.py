@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.model.records import abstracted
 
-from shared import transitions
+from shared import heads, transitions
 from shared.errors import Conflict, StaleEpoch
 from shared.messages import Interruption, WorkspaceLost
-from shared.record import Death, Hold, Record, State
+from shared.record import Death, Hold, Record, Rescue, State
+from shared.workspace import Latest, SnapshotRef
 
 EPOCH = 5
 STATES: list[State] = ["queued", "running", "rescuing", "idle", "closed", "cancelled"]
@@ -24,6 +25,15 @@ losses = st.builds(
 interruptions = st.builds(
     Interruption, cause=st.text(max_size=3), epoch=st.integers(1, 4), worker=st.just("w0"),
     revoked_ms=st.just(0),
+)  # fmt: skip
+
+
+OLD = SnapshotRef(id="aa" * 32, pack="acme/session-1/old", at_ms=1)
+NEW = SnapshotRef(id="bb" * 32, pack="acme/session-1/new", at_ms=2)
+RESCUE = Rescue(owner="c1", node="n", until_ms=0)
+latest = st.builds(
+    Latest, snapshot=st.just(OLD), task=st.sampled_from(["", "1", "2"]), attempt=st.integers(0, 3),
+    epoch=st.integers(1, 4),
 )  # fmt: skip
 
 
@@ -51,6 +61,9 @@ def records(draw: st.DrawFn) -> Record:
         attempt=draw(st.integers(0, 9)),
         interruptions=tuple(draw(st.lists(interruptions, max_size=9))),
         lost=lost,
+        boundary=draw(st.none() | st.just(OLD)),
+        latest=draw(st.none() | latest),
+        checkpoint_stale_ms=draw(st.integers(0, 3)),
         losses=draw(st.integers(0, 3)),
         last_loss=draw(st.none() | losses),
         tasks_done=draw(st.integers(0, 9)),
@@ -68,19 +81,19 @@ def _owned(epoch: int) -> Record:
 
 def _revoke(process_died: bool, in_task: bool, task: str) -> Callable[[Record, int], Record]:
     death = Death(cause="c", process_died=process_died, in_task=in_task, task=task)
-    return lambda record, _: transitions.revoke(record, death=death, now_ms=0)
+    return lambda record, _: transitions.revoke(record, death=death, now_ms=1)
 
 
 ACTS: dict[str, Callable[[Record, int], Record]] = {
-    "claim": lambda record, _: transitions.claim(record, owner="w2", node="n", now_ms=0),
+    "claim": lambda record, _: transitions.claim(record, owner="w2", node="n", now_ms=1),
     "complete first": lambda record, epoch: transitions.complete(
-        record, Hold("w1", epoch), inbox_seq=None, then="close", now_ms=0
+        record, Hold("w1", epoch), inbox_seq=None, then="close", now_ms=1
     ),
     "complete": lambda record, epoch: transitions.complete(
-        record, Hold("w1", epoch), inbox_seq=3, then="keep", now_ms=0
+        record, Hold("w1", epoch), inbox_seq=3, then="keep", now_ms=1
     ),
     "release": lambda record, epoch: transitions.release(
-        record, Hold("w1", epoch), position=2, now_ms=0
+        record, Hold("w1", epoch), position=2, now_ms=1
     ),
     "take back": lambda record, epoch: transitions.take_back(record, _owned(epoch)),
     "wake": lambda record, _: transitions.wake(record, lane="batch"),
@@ -88,9 +101,19 @@ ACTS: dict[str, Callable[[Record, int], Record]] = {
     "revoke silent": _revoke(False, True, ""),
     "revoke dead": _revoke(True, True, "2"),
     "revoke idle": _revoke(True, False, ""),
-    "rescue": lambda record, _: transitions.rescue(record, owner="c", now_ms=0),
-    "rescued": lambda record, epoch: transitions.rescued(record, Hold("w1", epoch)),
-    "end": lambda record, _: transitions.end(record, state="expired", reason="r", now_ms=0),
+    "rescue": lambda record, _: transitions.revoke(
+        record, death=Death(cause="c", process_died=True), now_ms=1, rescue=RESCUE
+    ),
+    "rescued": lambda record, epoch: transitions.rescued(record, Hold("w1", epoch), snapshot=NEW),
+    "rescued nothing": lambda record, epoch: transitions.rescued(
+        record, Hold("w1", epoch), snapshot=None
+    ),
+    "checkpoint": lambda record, epoch: heads.checkpoint(
+        record, Hold("w1", epoch), snapshot=NEW, task="2"
+    ),
+    "saved": lambda record, _: heads.saved(record, NEW),
+    "nothing saved": lambda record, _: heads.saved(record, None),
+    "end": lambda record, _: transitions.end(record, state="expired", reason="r", now_ms=1),
 }
 
 
@@ -103,22 +126,16 @@ def _outcome(act: Callable[[Record, int], Record], record: Record, epoch: int) -
 
 @pytest.mark.parametrize("name", ACTS)
 @settings(max_examples=50)
-@given(record=records(), snapshots=st.booleans(), classes=st.booleans())
-def test_what_the_model_drops_decides_nothing(
-    name: str, record: Record, snapshots: bool, classes: bool
-) -> None:
+@given(record=records(), classes=st.booleans())
+def test_what_the_model_drops_decides_nothing(name: str, record: Record, classes: bool) -> None:
     """First drop, then act, is the same as first act, then drop. Without classes nothing rises in the model."""
     classes = classes or name == "rise"
 
     def drop(outcome: Record | type) -> Record | type:
-        return (
-            abstracted(outcome, snapshots=snapshots, classes=classes)
-            if isinstance(outcome, Record)
-            else outcome
-        )
+        return abstracted(outcome, classes=classes) if isinstance(outcome, Record) else outcome
 
     concrete = _outcome(ACTS[name], record, EPOCH)
-    abstract = _outcome(ACTS[name], abstracted(record, snapshots=snapshots, classes=classes), EPOCH)
+    abstract = _outcome(ACTS[name], abstracted(record, classes=classes), EPOCH)
 
     assert drop(abstract) == drop(concrete)
 
@@ -130,7 +147,14 @@ def test_only_differences_of_epochs_count(name: str, record: Record, shift: int,
     """The same record many owners later is treated alike."""
 
     def shifted(record: Record, by: int) -> Record:
-        return replace(record, epoch=record.epoch + by, interruptions=(), lost=None, last_loss=None)
+        return replace(
+            record,
+            epoch=record.epoch + by,
+            interruptions=(),
+            lost=None,
+            last_loss=None,
+            latest=None,
+        )
 
     here = _outcome(ACTS[name], shifted(record, 0), EPOCH + view)
     later = _outcome(ACTS[name], shifted(record, shift), EPOCH + view + shift)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.model.draft import Draft
-from tests.model.owners import OWNER_STEPS, boundary_of
+from tests.model.owners import OWNER_STEPS, unrestored
 from tests.model.records import WORKERS, tried
 from tests.model.rules import Broken
 from tests.model.state import FLYING, GONE, WAITING, WARM, Late, Worker
@@ -124,7 +124,7 @@ def _claiming(turn: Turn, index: int, worker: Worker) -> None:
         assert draft.truth is not None
         draft.put(
             index,
-            Worker("claimed", worker.message, worker.epoch, True, -1, boundary_of(turn, draft)),
+            Worker("claimed", worker.message, worker.epoch, True, -1, unrestored(turn)),
         )
 
     turn.step(f"worker {index}: " + ("claims by CAS" if worker.fresh else "claim CAS fails"), claim)
@@ -151,7 +151,7 @@ def _unsure(turn: Turn, index: int, worker: Worker) -> None:
         truth = draft.truth
         rule = turn.rules.unanswered_claim
         if rule == "won" or (rule == "read" and turn.owns(index, worker)):
-            workspace = boundary_of(turn, draft)
+            workspace = unrestored(turn)
             after = Worker("claimed", worker.message, worker.epoch, rule == "read", -1, workspace)
         elif rule == "read" and (truth is None or truth.state == "queued"):
             after = Worker(at="pulled", message=worker.message)

@@ -10,6 +10,7 @@ from msgspec import Meta
 from shared.errors import ErrorInfo, InvalidMessage
 from shared.files import FileEntry, OutputFile, Stream, Transfer
 from shared.pools import PodLimits
+from shared.recovery import Recovery
 
 Status = Literal["ok", "failed", "cancelled", "expired", "rejected", "poison", "interrupted"]
 """`ok`: it did what was asked. `failed`: the user's code did not end well (`reason` says how). `cancelled`, `expired`,
@@ -45,17 +46,21 @@ class Interruption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Wall clock of the revoking pool-manager, milliseconds since 1970."""
     silent_ms: int | None = None
     """Last sign of life until the revocation, milliseconds: an upper bound of the time to detect."""
+    since_ms: int = 0
+    """When the work that was interrupted began: its worker's claim, or the result before."""
     recovered_ms: int | None = None
     """Wall clock of the next owner when it went on."""
 
 
 class WorkspaceLost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The session's files and interpreter are gone; it goes on with an empty workspace."""
+    """What completed tasks left in the session's files is gone, as far as no snapshot holds it."""
 
     cause: str
     epoch: int
     """Last epoch that had the lost workspace."""
     at_ms: int
+    back_to_ms: int = 0
+    """When the files were saved that the session goes on with; 0: it goes on with an empty workspace."""
 
 
 class Interpreter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -116,6 +121,8 @@ class TaskResult(Message, frozen=True, kw_only=True, omit_defaults=True):
     """The class that the sandbox really had."""
     timing: Timing = Timing()
     interruptions: tuple[Interruption, ...] = ()
+    recovery: Recovery | None = None
+    """How it went on after the newest of `interruptions`."""
     workspace_lost: WorkspaceLost | None = None
     """Said once, in the first result after a loss."""
     interpreter: Interpreter | None = None
@@ -254,6 +261,7 @@ class OutputEvent(Message, frozen=True, kw_only=True, omit_defaults=True):
     timing: Timing | None = None
     """On `started`."""
     interruption: Interruption | None = None
+    recovery: Recovery | None = None
     workspace_lost: WorkspaceLost | None = None
     transfer: Transfer | None = None
     detail: str = ""

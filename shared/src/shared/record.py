@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from shared.errors import Conflict, StaleEpoch
 from shared.messages import Interruption, Message, WorkspaceLost
 from shared.workspace import Base, Latest, SnapshotRef
 
@@ -109,6 +110,16 @@ class Death(msgspec.Struct, frozen=True, kw_only=True):
     silent_ms: int | None = None
 
 
+class Rescue(msgspec.Struct, frozen=True, kw_only=True):
+    """Who saves the workspace of a pod that died."""
+
+    owner: str
+    """The checkpointer of its node."""
+    node: str
+    until_ms: int
+    """Then it is given up in its turn, wall clock of the pool-manager."""
+
+
 class Hold(msgspec.Struct, frozen=True):
     """What an owner believes: that it owns the session under this epoch."""
 
@@ -123,3 +134,30 @@ def is_mine(record: Record | None, hold: Hold) -> bool:
         and record.state in OWNED
         and Hold(record.owner or "", record.epoch) == hold
     )
+
+
+def check_mine(record: Record, hold: Hold, act: str, state: State = "running") -> None:
+    """Refuse what an owner does that is none.
+
+    Raises:
+        StaleEpoch: somebody else owns the session now.
+        Conflict: the record is not in the state in which an owner does that.
+    """
+    if not is_mine(record, hold):
+        raise StaleEpoch(
+            f"session {record.session}: {hold.owner} acted under epoch {hold.epoch}, "
+            f"the record is {record.state} of {record.owner} at epoch {record.epoch}"
+        )
+    check_state(record, act, state)
+
+
+def check_state(record: Record, act: str, *allowed: str) -> None:
+    """Refuse what the record's state does not allow.
+
+    Raises:
+        Conflict: names the session, the act and the states.
+    """
+    if record.state not in allowed:
+        raise Conflict(
+            f"session {record.session}: {act} needs {' or '.join(allowed)}, the record is {record.state}"
+        )

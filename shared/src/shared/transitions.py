@@ -6,12 +6,13 @@ Nothing here knows time, NATS or randomness: `now_ms` is an argument.
 
     (none) --create--> running --complete--> running | closed
     queued --claim--> running --release--> idle --wake--> queued;  idle --take_back--> running
-    running | rescuing --revoke--> queued (epoch + 1) | poison
-    queued --rescue--> rescuing --rescued--> queued
+    running | rescuing --revoke--> queued (epoch + 1) | poison;  running --revoke--> rescuing (epoch + 1) --rescued--> queued
+    (none) --forks.fork--> forking --forks.forked--> idle
     running --postpone--> waiting --wake--> queued;  queued --wake--> queued, in a more urgent lane
     any live state that nobody runs --end--> cancelled | expired | rejected | poison
 
 The first task's payload lies beside the record; later ones lie in the inbox, done up to the sequence `position`.
+How the two heads of the workspace move stands in `shared.heads`.
 """
 
 from __future__ import annotations
@@ -22,31 +23,28 @@ from msgspec.structs import asdict, replace
 
 from shared import limits
 from shared.classes import is_more_urgent
-from shared.errors import Conflict, StaleEpoch
-from shared.messages import Interruption, WorkspaceLost
-from shared.record import Death, EndState, Hold, Origin, Record, State, is_mine
+from shared.errors import Conflict
+from shared.heads import lose_unsaved, newest, saved
+from shared.messages import Interruption
+from shared.record import (
+    Death,
+    EndState,
+    Hold,
+    Origin,
+    Record,
+    Rescue,
+    State,
+    check_mine,
+    check_state,
+)
+from shared.workspace import SnapshotRef
 
-_FORGIVEN: dict[str, Any] = {"deaths": 0, "death_task": "", "interruptions": ()}
-"""Progress: what befell one task is not held against the next."""
-
-
-def _check_mine(record: Record, hold: Hold, act: str, state: State = "running") -> None:
-    if not is_mine(record, hold):
-        raise StaleEpoch(
-            f"session {record.session}: {hold.owner} acted under epoch {hold.epoch}, "
-            f"the record is {record.state} of {record.owner} at epoch {record.epoch}"
-        )
-    _check_state(record, act, state)
-
-
-def _check_state(record: Record, act: str, *allowed: str) -> None:
-    if record.state not in allowed:
-        raise Conflict(
-            f"session {record.session}: {act} needs {' or '.join(allowed)}, the record is {record.state}"
-        )
+_FORGIVEN: dict[str, Any] = {"deaths": 0, "death_task": "", "interruptions": (), "latest": None}
+"""Progress: what befell one task is not held against the next, nor are its files in mid-task of any use."""
 
 
-def _unborn(origin: Origin, state: State) -> Record:
+def unborn(origin: Origin, state: State) -> Record:
+    """Return the record of a session that nobody owned yet."""
     return Record(**asdict(origin), state=state, client_lane=origin.lane, keep=False)
 
 
@@ -56,7 +54,7 @@ def create(origin: Origin, *, owner: str, node: str, now_ms: int) -> Record:
     `keep` is unknown until the payload is read: after the create, so that one that kills its reader counts as a death.
     """
     return replace(
-        _unborn(origin, "running"), epoch=1, owner=owner, node=node, claimed_ms=now_ms, attempt=1
+        unborn(origin, "running"), epoch=1, owner=owner, node=node, claimed_ms=now_ms, attempt=1
     )
 
 
@@ -66,7 +64,7 @@ def claim(record: Record, *, owner: str, node: str, now_ms: int) -> Record:
     Raises:
         Conflict: nobody may claim it now (owned, idle or ended).
     """
-    _check_state(record, "claim", "queued")
+    check_state(record, "claim", "queued")
     return replace(
         record,
         state="running",
@@ -88,6 +86,8 @@ def complete(
 ) -> Record:
     """Return the record that is committed in one batch with a task's result.
 
+    What the task did is in the pod alone, as far as this says: its owner goes on with `heads.saved` or `heads.untouched`.
+
     Args:
         record: as read or last written by the owner.
         hold: who commits, under which epoch.
@@ -99,7 +99,7 @@ def complete(
         StaleEpoch: somebody else owns the session now.
         Conflict: the task has its result already, or its turn has not come.
     """
-    _check_mine(record, hold, "complete")
+    check_mine(record, hold, "complete")
     if (inbox_seq is None) == record.first_done:
         which = "a result already" if record.first_done else "no result yet"
         raise Conflict(f"session {record.session}: its first task has {which}")
@@ -119,7 +119,7 @@ def complete(
         **_FORGIVEN,
     )
     if then == "keep":
-        return done
+        return replace(done, checkpoint_stale_ms=record.checkpoint_stale_ms or now_ms)
     return replace(
         done, state="closed", owner=None, node=None, ended_ms=now_ms, end_reason="closed"
     )
@@ -131,7 +131,7 @@ def skip(record: Record, hold: Hold, *, position: int) -> Record:
     Raises:
         StaleEpoch: somebody else owns the session now.
     """
-    _check_mine(record, hold, "skip")
+    check_mine(record, hold, "skip")
     if position <= record.position:
         return record
     return replace(record, position=position, attempt=1, **_FORGIVEN)
@@ -140,7 +140,7 @@ def skip(record: Record, hold: Hold, *, position: int) -> Record:
 def release(
     record: Record, hold: Hold, *, position: int, now_ms: int, cause: str = "released"
 ) -> Record:
-    """Return the record of a session given up by its owner: idle, its pod about to end.
+    """Return the record of a session given up by its owner: idle, its pod about to end. So does a session hibernate.
 
     The owner reads the inbox once more *after* this write (`take_back`), so that no wake-up is lost.
 
@@ -148,7 +148,7 @@ def release(
         StaleEpoch: somebody else owns the session now.
     """
     kept = skip(record, hold, position=position)
-    return _without_workspace(
+    return lose_unsaved(
         replace(kept, state="idle", owner=None, node=None, attempt=0, lane=record.client_lane),
         cause=cause,
         now_ms=now_ms,
@@ -163,7 +163,7 @@ def take_back(released: Record, before: Record) -> Record:
     Raises:
         Conflict: the session is not idle under the owner's epoch.
     """
-    _check_state(released, "take back", "idle")
+    check_state(released, "take back", "idle")
     if released.epoch != before.epoch:
         raise Conflict(f"session {before.session}: epoch {before.epoch} is now {released.epoch}")
     hold = Hold(before.owner or "", before.epoch)
@@ -178,7 +178,7 @@ def wake(record: Record, *, lane: str) -> Record:
     """
     if record.state == "queued" and is_more_urgent(lane, record.lane):
         return replace(record, lane=lane)
-    _check_state(record, "wake", "idle", "waiting")
+    check_state(record, "wake", "idle", "waiting")
     return replace(record, state="queued", lane=lane, wake_at_ms=0)
 
 
@@ -188,31 +188,54 @@ def postpone(record: Record, hold: Hold, *, until_ms: int, now_ms: int) -> Recor
     Raises:
         StaleEpoch: somebody else owns the session now.
     """
-    _check_mine(record, hold, "postpone")
+    check_mine(record, hold, "postpone")
     waiting = replace(record, state="waiting", owner=None, node=None, wake_at_ms=until_ms)
-    return _without_workspace(waiting, cause="postponed", now_ms=now_ms)
+    return lose_unsaved(waiting, cause="postponed", now_ms=now_ms)
 
 
-def revoke(record: Record, *, death: Death, now_ms: int) -> Record:
+def revoke(record: Record, *, death: Death, now_ms: int, rescue: Rescue | None = None) -> Record:
     """Return the record after its owner was given up: from this write on the zombie's writes fail.
 
     The epoch grows, the session waits in `recovery`. After `limits.DEATHS_MAX` deaths of the worker process in one task
     it is poison; the caller writes the task's result in the same batch. In a rescue no task runs.
 
+    Args:
+        record: as read.
+        death: why.
+        now_ms: wall clock, milliseconds since 1970.
+        rescue: who saves the workspace of the pod that died before anybody may claim the session; None: nobody.
+
     Raises:
-        Conflict: nobody owns it.
+        Conflict: nobody owns it, or a rescue is to be rescued.
     """
-    _check_state(record, "revoke", "running", "rescuing")
+    check_state(record, "revoke", "running", *([] if rescue else ["rescuing"]))
     revoked = replace(
-        _without_workspace(record, cause=death.cause, now_ms=now_ms),
+        record if rescue else lose_unsaved(record, cause=death.cause, now_ms=now_ms),
         state="queued",
         owner=None,
         node=None,
         epoch=record.epoch + 1,
         lane="recovery",
+        rescue_until_ms=0,
     )
-    if record.state == "rescuing":
+    if record.state == "running":
+        revoked = _interrupted(record, revoked, death, now_ms)
+    if revoked.deaths >= limits.DEATHS_MAX and record.state == "running":
+        return replace(revoked, state="poison", ended_ms=now_ms, end_reason="deaths")
+    if rescue is None:
         return revoked
+    return replace(
+        revoked,
+        state="rescuing",
+        owner=rescue.owner,
+        node=rescue.node,
+        claimed_ms=now_ms,
+        rescue_until_ms=rescue.until_ms,
+    )
+
+
+def _interrupted(record: Record, revoked: Record, death: Death, now_ms: int) -> Record:
+    """Count what befell the task in hand."""
     if not death.in_task:
         return replace(revoked, **_FORGIVEN)
     if death.task and record.death_task not in ("", death.task):
@@ -223,47 +246,32 @@ def revoke(record: Record, *, death: Death, now_ms: int) -> Record:
         worker=record.owner or "",
         revoked_ms=now_ms,
         silent_ms=death.silent_ms,
+        since_ms=max(record.claimed_ms, record.last_done_ms),
     )
-    revoked = replace(
+    return replace(
         revoked,
         deaths=revoked.deaths + death.process_died,
         death_task=death.task or record.death_task,
         interruptions=(*revoked.interruptions, interruption)[-limits.INTERRUPTIONS_KEPT :],
     )
-    if revoked.deaths < limits.DEATHS_MAX:
-        return revoked
-    return replace(revoked, state="poison", ended_ms=now_ms, end_reason="deaths")
 
 
-def _without_workspace(record: Record, *, cause: str, now_ms: int) -> Record:
-    """Say that the workspace is gone, if anything was in it.
+def rescued(record: Record, hold: Hold, *, snapshot: SnapshotRef | None) -> Record:
+    """Return the record after the rescue: queued again, with what was saved of the dead pod's workspace.
 
-    One that did nothing yet has lost nothing, nor has one that did nothing since a loss that nobody was told.
-    """
-    if not record.first_done or record.lost is not None:
-        return record
-    loss = WorkspaceLost(cause=cause, epoch=record.epoch, at_ms=now_ms)
-    return replace(record, lost=loss, last_loss=loss, losses=record.losses + 1)
-
-
-def rescue(record: Record, *, owner: str, now_ms: int) -> Record:
-    """Return the record of a session whose orphaned workspace a checkpointer saves, under an epoch of its own.
-
-    Raises:
-        Conflict: the session is not waiting for a worker.
-    """
-    _check_state(record, "rescue", "queued")
-    return replace(record, state="rescuing", owner=owner, epoch=record.epoch + 1, claimed_ms=now_ms)
-
-
-def rescued(record: Record, hold: Hold) -> Record:
-    """Return the record after the rescue: queued again.
+    Args:
+        record: as the checkpointer read or wrote it.
+        hold: the checkpointer's.
+        snapshot: what was saved, a boundary if no task was in hand; None: it was empty, and nothing was ever saved.
 
     Raises:
         StaleEpoch: the rescue took too long and was revoked.
     """
-    _check_mine(record, hold, "rescued", "rescuing")
-    return replace(record, state="queued", owner=None, node=None)
+    check_mine(record, hold, "rescued", "rescuing")
+    queued = replace(record, state="queued", owner=None, node=None, rescue_until_ms=0)
+    if not record.interruptions:
+        return saved(queued, snapshot)
+    return queued if snapshot is None else newest(queued, snapshot, record.death_task)
 
 
 def end(record: Record, *, state: EndState, reason: str, now_ms: int) -> Record:
@@ -274,7 +282,7 @@ def end(record: Record, *, state: EndState, reason: str, now_ms: int) -> Record:
     Raises:
         Conflict: it has ended already, or a worker runs it.
     """
-    _check_state(record, state, "queued", "waiting", "rescuing", "forking", "idle")
+    check_state(record, state, "queued", "waiting", "rescuing", "forking", "idle")
     return replace(
         record,
         state=state,
@@ -288,4 +296,4 @@ def end(record: Record, *, state: EndState, reason: str, now_ms: int) -> Record:
 
 def ended_unborn(origin: Origin, *, state: EndState, reason: str, now_ms: int) -> Record:
     """Return the record of a session that ends before anybody created it (expected sequence 0)."""
-    return replace(_unborn(origin, state), ended_ms=now_ms, end_reason=reason)
+    return replace(unborn(origin, state), ended_ms=now_ms, end_reason=reason)
