@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import pytest
 from litestar import Request
 
+from agent_sandbox.results import NoResultYet
 from gateway.adapters.http import streams as module
 from gateway.adapters.http.answers import ProblemError
 from gateway.adapters.http.deps import AnyRequest
 from gateway.adapters.http.following import wants_stream
-from gateway.adapters.http.streams import Streams
+from gateway.adapters.http.streams import Reader, Streams
+from shared.errors import ServiceError, Unavailable
 from shared.rest import StreamEvent
 
 
 class Events:
     """A task's events, and whether somebody still reads them."""
 
-    def __init__(self, count: int, *, more: bool = False) -> None:
-        """Have so many at once; with `more` the next one never comes."""
-        self._count, self._more = count, more
+    def __init__(
+        self, count: int, *, more: bool = False, error: ServiceError | None = None
+    ) -> None:
+        """Have so many at once; with `more` the next one never comes, with `error` that is what comes."""
+        self._count, self._more, self._error = count, more, error
         self.closed = False
 
     async def read(self) -> AsyncGenerator[StreamEvent, None]:
@@ -31,6 +35,8 @@ class Events:
                 yield StreamEvent(event="output", id=str(number), task="task-0001")
             if self._more:
                 await asyncio.Event().wait()
+            if self._error is not None:
+                raise self._error
         finally:
             self.closed = True
 
@@ -43,6 +49,22 @@ def id_of(event: StreamEvent) -> bytes:
 async def for_ever() -> None:
     """Be a reader who stays."""
     await asyncio.Event().wait()
+
+
+def reader(
+    send: Callable[[list[bytes]], Awaitable[None]],
+    *,
+    write: Callable[[StreamEvent], bytes] = id_of,
+    gone: Awaitable[object] | None = None,
+    withdrawn: asyncio.Event | None = None,
+) -> Reader:
+    """Return one who stays, if nothing else is said."""
+    return Reader(
+        write=write,
+        send=send,
+        gone=gone or for_ever(),
+        withdrawn=withdrawn or asyncio.Event(),
+    )
 
 
 def test_a_tenants_places_are_counted_and_given_back() -> None:
@@ -100,7 +122,7 @@ async def test_all_events_are_sent_in_order_and_then_it_ends() -> None:
     async def send(pieces: list[bytes]) -> None:
         sent.append(pieces)
 
-    assert await Streams(1).pump(events.read(), id_of, send, for_ever())
+    assert await Streams(1).pump(events.read(), reader(send)) == "done"
     assert sent == [[b"0", b"1", b"2", b"3", b"4"]]
     assert events.closed
 
@@ -121,11 +143,11 @@ async def test_a_slow_reader_lets_little_pile_up(monkeypatch: pytest.MonkeyPatch
         sent.append(len(pieces))
         assert written <= sum(sent) + 3
 
-    assert await Streams(1).pump(Events(10).read(), write, send, for_ever())
+    assert await Streams(1).pump(Events(10).read(), reader(send, write=write)) == "done"
     assert sent == [3, 3, 3, 1]
 
 
-@pytest.mark.parametrize("how", ["gone", "leaving", "stalled", "broken"])
+@pytest.mark.parametrize("how", ["gone", "leaving", "stalled", "withdrawn", "broken"])
 async def test_a_stream_ends_with_its_reader_and_with_its_gateway(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +155,7 @@ async def test_a_stream_ends_with_its_reader_and_with_its_gateway(
     monkeypatch.setattr(module, "STALL_S", 0.05)
     monkeypatch.setattr(module, "READY_BYTES_MAX", 1)  # one event at a time
     streams, events = Streams(1), Events(2, more=True)
-    has_left = asyncio.Event()
+    has_left, withdrawn = asyncio.Event(), asyncio.Event()
     sent: list[list[bytes]] = []
 
     async def send(pieces: list[bytes]) -> None:
@@ -145,17 +167,20 @@ async def test_a_stream_ends_with_its_reader_and_with_its_gateway(
                 has_left.set()
             elif how == "leaving":
                 streams.leave()
+            elif how == "withdrawn":
+                withdrawn.set()
             else:
                 await for_ever()
 
     before = asyncio.all_tasks()
     async with asyncio.timeout(5):
-        pumping = streams.pump(events.read(), id_of, send, has_left.wait())
+        who = reader(send, gone=has_left.wait(), withdrawn=withdrawn)
+        pumping = streams.pump(events.read(), who)
         if how == "broken":
             with pytest.raises(OSError, match="broke"):
                 await pumping
         else:
-            assert not await pumping, "the last one was not sent"
+            assert await pumping == how
     assert events.closed
     assert asyncio.all_tasks() == before
 
@@ -173,5 +198,17 @@ async def test_a_stream_on_which_nothing_happens_gives_signs_of_life(
             streams.leave()
 
     async with asyncio.timeout(5):
-        await streams.pump(events.read(), id_of, send, for_ever())
+        await streams.pump(events.read(), reader(send))
     assert signs == [[b"0"], [], [], []]
+
+
+async def test_an_error_of_the_events_is_not_taken_for_a_slow_reader() -> None:
+    """Also one that is a `TimeoutError`, as the end of a wait: what was there is sent, and the reader may come back."""
+    for error in (NoResultYet("task-0001", "task-0001", "the wait is over"), Unavailable("gone")):
+        events, sent = Events(2, error=error), []
+
+        async def send(pieces: list[bytes], sent: list[bytes] = sent) -> None:
+            sent += pieces
+
+        assert await Streams(1).pump(events.read(), reader(send)) == "broken"
+        assert (sent, events.closed) == ([b"0", b"1"], True)

@@ -11,7 +11,15 @@ from gateway.adapters import clients as module
 from gateway.adapters.clients import TenantClient
 from gateway.adapters.http.answers import ProblemError, naming
 from gateway.adapters.tenants import TenantAccess
-from shared.errors import OutcomeUnknown, Unavailable
+from shared.errors import (
+    Forbidden,
+    InvalidMessage,
+    NotFound,
+    OutcomeUnknown,
+    Rejected,
+    ServiceError,
+    Unavailable,
+)
 
 
 class Servers:
@@ -57,6 +65,31 @@ async def test_all_who_wait_for_a_tenants_client_share_one_try(
     for _ in range(2):
         assert await lent.open() is servers
     assert servers.tries == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (NotFound("no credential file at /etc/x"), Unavailable),
+        (InvalidMessage("/etc/x is no NATS credential file"), Unavailable),
+        (Forbidden("credential /etc/x: Permission denied"), Forbidden),
+    ],
+)
+async def test_a_credential_that_can_not_be_used_is_no_fault_of_who_asks(
+    error: Rejected, kind: type[ServiceError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """He is not told that what he asks for is not there, nor where the gateway's files are."""
+
+    class Refusing(Servers):
+        async def __aenter__(self) -> Any:
+            raise error
+
+    monkeypatch.setattr(module, "Client", Refusing())
+    lent = TenantClient("t", TenantAccess(token_sha256s=(), credential="c"), ())
+    with pytest.raises(kind) as refused:
+        await lent.open()
+    assert type(refused.value) is kind
+    assert "/etc" not in str(refused.value)
 
 
 def test_an_error_of_a_publish_names_the_task_that_may_have_been_accepted() -> None:

@@ -25,13 +25,19 @@ def write(path: Path, tenants: dict[str, list[str]], mode: int = 0o600) -> None:
     path.chmod(mode)
 
 
+def tenant_of(tenants: Tenants, token: str) -> str | None:
+    """Return the tenant that a token lets in as."""
+    admission = tenants.of_token(token)
+    return None if admission is None else admission.tenant
+
+
 def test_each_token_leads_to_its_tenant(tmp_path: Path) -> None:
     """Two for one while they are changed."""
     path = tmp_path / "tenants.json"
     write(path, {"one": ["a", "b"], "two": ["c"]})
     tenants = Tenants(path)
     assert tenants.refresh()
-    assert [tenants.of_token(token) for token in "abcd"] == ["one", "one", "two", None]
+    assert [tenant_of(tenants, token) for token in "abcd"] == ["one", "one", "two", None]
     assert not tenants.refresh(), "it has not changed"
 
 
@@ -77,7 +83,7 @@ def test_what_can_not_be_read_changes_nothing(tmp_path: Path) -> None:
     path.write_text("{")
     with pytest.raises(InvalidMessage):
         tenants.refresh()
-    assert tenants.of_token("a") == "one"
+    assert tenant_of(tenants, "a") == "one"
     write(path, {"one": ["b"]})
     assert tenants.refresh()
     assert tenants.of_token("a") is None
@@ -105,8 +111,47 @@ def test_what_is_wrong_with_the_file_is_said_once_for_each_change(tmp_path: Path
     with pytest.raises(Forbidden):
         tenants.refresh()
     assert not tenants.refresh()
-    assert tenants.of_token("a") == "one"
+    assert tenant_of(tenants, "a") == "one"
 
     write(path, {"two": ["b"]})
     assert tenants.refresh()
-    assert [tenants.of_token(token) for token in "ab"] == [None, "two"]
+    assert [tenant_of(tenants, token) for token in "ab"] == [None, "two"]
+
+
+def test_what_holds_although_the_file_is_not_so_any_more_is_said(tmp_path: Path) -> None:
+    """A file that is gone shuts nobody out: it may be a volume that is not there for a moment. But it is not silent."""
+    path = tmp_path / "tenants.json"
+    write(path, {"one": ["a"]})
+    tenants = Tenants(path)
+    tenants.refresh()
+    before = tenants.of_token("a")
+    assert (before is not None, tenants.problem) == (True, "")
+
+    for spoil in (lambda: path.write_text("{"), lambda: path.chmod(0o644), path.unlink):
+        spoil()
+        with pytest.raises((Forbidden, InvalidMessage)):
+            tenants.refresh()
+        assert "tenants" in tenants.problem
+        assert tenants.of_token("a") is before
+        assert before is not None
+        assert not before.withdrawn.is_set()
+
+    write(path, {"one": ["a"]})
+    assert tenants.refresh()
+    assert (tenants.of_token("a"), tenants.problem) == (before, "")
+
+
+def test_a_token_that_is_gone_or_anothers_is_withdrawn_and_no_other(tmp_path: Path) -> None:
+    """Whoever came in by it is told so; who came in by one that is still there goes on."""
+    path = tmp_path / "tenants.json"
+    write(path, {"one": ["kept", "gone", "moved"], "two": ["other"]})
+    tenants = Tenants(path)
+    tenants.refresh()
+    found = {token: tenants.of_token(token) for token in ("kept", "gone", "moved", "other")}
+    write(path, {"one": ["kept"], "two": ["other", "moved"]})
+    tenants.refresh()
+
+    withdrawn = {token for token, one in found.items() if one and one.withdrawn.is_set()}
+    assert withdrawn == {"gone", "moved"}
+    assert tenants.of_token("kept") is found["kept"]
+    assert tenant_of(tenants, "moved") == "two"

@@ -25,6 +25,8 @@ log = logs.get(__name__)
 LISTEN_S = 5.0
 POLL_S = 0.02
 FOLLOW_S = 1.0
+REMIND_S = 60.0
+"""While the tenants' file can't be read, the log says so as often."""
 
 
 async def run(settings: GatewaySettings, stop: Stop, *, traced: bool = False) -> None:
@@ -74,10 +76,13 @@ async def _serve(
         log.info(
             "gateway.ready", host=settings.host, port=settings.port, tenants=len(tenants.known)
         )
-        book.set(declared.GATEWAY_TENANTS, value=len(tenants.known))
+        health.remark("tenants", lambda: tenants.problem)
+        looks = 0
+        _count(book, tenants)
         while not await stop.wait(FOLLOW_S):
-            await _follow(tenants, clients)
-            book.set(declared.GATEWAY_TENANTS, value=len(tenants.known))
+            looks += 1
+            await _follow(tenants, clients, remind=looks % int(REMIND_S / FOLLOW_S) == 0)
+            _count(book, tenants)
             if serving.done():
                 break
     finally:
@@ -105,10 +110,18 @@ async def _listens(server: object, serving: asyncio.Task[None]) -> None:
         raise Unavailable(f"nothing listens after {LISTEN_S:g} s") from exc
 
 
-async def _follow(tenants: Tenants, clients: Clients) -> None:
+async def _follow(tenants: Tenants, clients: Clients, *, remind: bool) -> None:
+    """Let in whom the tenants' file names; where it can't be read, whom it named last: that shuts nobody out."""
     try:
         if tenants.refresh():
             log.info("tenants.read", tenants=len(tenants.known))
             await clients.forget_unknown()
-    except ServiceError as exc:  # what was read last holds
-        log.warning("tenants.not_read", error=str(exc))
+    except ServiceError:
+        remind = True
+    if tenants.problem and remind:
+        log.error("tenants.not_read", error=tenants.problem, still_known=len(tenants.known))
+
+
+def _count(book: Book, tenants: Tenants) -> None:
+    book.set(declared.GATEWAY_TENANTS, value=len(tenants.known))
+    book.set(declared.GATEWAY_TENANTS_OLD, value=float(bool(tenants.problem)))

@@ -175,6 +175,10 @@ GATEWAY_TENANTS = _gauge("gateway_tenants", "Tenants that may come in.")
 GATEWAY_STREAMS = _gauge(
     "gateway_streams_open", "Streams of events that are open, of all tenants together."
 )
+GATEWAY_TENANTS_OLD = _gauge(
+    "gateway_tenants_old",
+    "1 while the tenants' file is gone or can't be read, and what was read of it last holds; else 0.",
+)
 
 DECLARED: Final[dict[Service, tuple[Metric, ...]]] = {
     "pool-manager": (
@@ -185,7 +189,9 @@ DECLARED: Final[dict[Service, tuple[Metric, ...]]] = {
     "client-edge": (
         *COMMON, EDGE_OPEN, EDGE_ACCEPTED, EDGE_REFUSED, EDGE_MESSAGES_REFUSED, EDGE_BYTES, EDGE_HALF_SENT,
     ),
-    "gateway": (*COMMON, HTTP_REQUESTS, HTTP_DURATION, HTTP_OPEN, GATEWAY_TENANTS, GATEWAY_STREAMS),
+    "gateway": (
+        *COMMON, HTTP_REQUESTS, HTTP_DURATION, HTTP_OPEN, GATEWAY_TENANTS, GATEWAY_STREAMS, GATEWAY_TENANTS_OLD,
+    ),
     "worker-agent": (*COMMON, *ON_THE_BUS),
     "checkpointer": (*COMMON, *ON_THE_BUS),
 }  # fmt: skip

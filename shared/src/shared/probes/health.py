@@ -33,6 +33,8 @@ class Health:
         """
         self._file = Path(ready_file) if ready_file else None
         self._checks: dict[str, Check] = {START: lambda: self._held_back}
+        self._remarks: dict[str, Check] = {}
+        self._remarked = ""
         self._held_back = "it is starting"
         self._problems: dict[str, str] = {START: self._held_back}
         self._ticked = self._resumed = self._looked = time.monotonic()
@@ -41,6 +43,10 @@ class Health:
     def require(self, name: str, check: Check) -> None:
         """Be ready only while `check` finds nothing wrong."""
         self._checks[name] = check
+
+    def remark(self, name: str, check: Check) -> None:
+        """Say what `check` finds wrong beside being ready: it should be seen to, and all work goes on meanwhile."""
+        self._remarks[name] = check
 
     def begin(self) -> None:
         """The service has started: from now on it is ready whenever all checks are content."""
@@ -61,6 +67,8 @@ class Health:
             log.info("health.changed", ready=not problems, problems=problems)
             self._tell(ready=not problems)
         self._problems = problems
+        remarks = {name: why for name, check in self._remarks.items() if (why := check())}
+        self._remarked = _lines(remarks)
         return late_s
 
     @property
@@ -109,4 +117,12 @@ class Health:
         still_s = self.look()
         if still_s > UNSEEN_S:
             return f"event loop: stands still for {still_s:.1f} s"
-        return "\n".join(f"{name}: {why}" for name, why in self._problems.items())
+        return _lines(self._problems)
+
+    def remarks(self) -> str:
+        """Return what should be seen to although the service can do its work, a line for each; empty: nothing."""
+        return self._remarked
+
+
+def _lines(said: dict[str, str]) -> str:
+    return "\n".join(f"{name}: {why}" for name, why in said.items())

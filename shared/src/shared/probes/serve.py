@@ -92,7 +92,7 @@ def _listen(health: Health, book: Book, address: str, url_file: str | None) -> L
         address,
         {
             "/livez": lambda _: said(health.live(), "live"),
-            "/readyz": lambda _: said(health.ready(), "ready"),
+            "/readyz": lambda _: said(health.ready(), f"ready\n{health.remarks()}".rstrip()),
             "/metrics": metrics,
         },
         health.look,

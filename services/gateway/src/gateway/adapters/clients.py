@@ -12,7 +12,7 @@ from agent_sandbox import Client, ClientOptions
 from agent_sandbox.results import error_of
 from gateway.adapters.tenants import TenantAccess, Tenants
 from shared import logs
-from shared.errors import ErrorInfo, Forbidden, ServiceError
+from shared.errors import ErrorInfo, Forbidden, Rejected, ServiceError, Unavailable
 
 log = logs.get(__name__)
 
@@ -53,12 +53,21 @@ class TenantClient:
                 # Not one try after another, for all who wait.
                 raise error_of(self._failed[1])
             try:
-                await self._client.__aenter__()
+                await self._enter()
             except ServiceError as exc:
                 self._failed = (time.monotonic(), exc.info())
                 raise
             self._is_open, self._failed = True, None
         return self._client
+
+    async def _enter(self) -> None:
+        try:
+            await self._client.__aenter__()
+        except Rejected as exc:
+            log.warning("credential.unusable", tenant=self.tenant, error=str(exc))
+            # Where its file is, and why it can't be read, is no business of who asks.
+            said = "the tenant's credential can't be used; the gateway's log says why"
+            raise Forbidden(said) if isinstance(exc, Forbidden) else Unavailable(said) from exc
 
     async def close(self) -> None:
         """Close it; what still waits in it ends with an error."""

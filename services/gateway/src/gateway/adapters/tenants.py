@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from shared.errors import Forbidden, InvalidMessage
+from shared.errors import Forbidden, InvalidMessage, ServiceError
 from shared.ids import parse_name
 
 TENANTS_MAX = 256
@@ -32,6 +33,16 @@ class TenantsFile(msgspec.Struct, frozen=True, kw_only=True):
     tenants: Annotated[dict[str, TenantAccess], Meta(max_length=TENANTS_MAX)]
 
 
+class Admission:
+    """A token that lets in, and whoever came in by it: streams that it opened end with it."""
+
+    def __init__(self, tenant: str) -> None:
+        """Let in as `tenant`."""
+        self.tenant = tenant
+        self.withdrawn = asyncio.Event()
+        """It is not in the file any more, or another tenant's."""
+
+
 class Tenants:
     """The tenants of the file, as it was when it was read last."""
 
@@ -39,18 +50,28 @@ class Tenants:
         """Name the file; `refresh` reads it."""
         self._path = path
         self._seen: tuple[int, ...] = ()
-        self._by_token: dict[str, str] = {}
+        self._by_token: dict[str, Admission] = {}
         self.known: dict[str, TenantAccess] = {}
+        self.problem = ""
+        """Why the file as it is now is not what holds; empty: it is."""
 
     def refresh(self) -> bool:
         """Read the file if it has changed; return whether it had.
 
-        What is wrong with it is raised once, until it changes again; what was read last holds.
+        What is wrong with it, also that it is gone, is raised once, until it changes again; what was read last holds, and
+        `problem` says so. Tokens that are not in it any more are withdrawn.
 
         Raises:
             Forbidden: it can't be read, or others than its owner may.
             InvalidMessage: it is damaged, or two tenants have the same token.
         """
+        try:
+            return self._read()
+        except ServiceError as exc:
+            self.problem = str(exc)
+            raise
+
+    def _read(self) -> bool:
         try:
             with self._path.open("rb") as file:
                 status = os.fstat(file.fileno())
@@ -64,16 +85,30 @@ class Tenants:
             return False
         if status.st_mode & 0o077:
             raise Forbidden(f"{self._path} must be for its owner alone (mode 0600)")
-        self.known, self._by_token = read_tenants(text)
+        self.known, by_token = read_tenants(text)
+        self._admit(by_token)
+        self.problem = ""
         return True
+
+    def _admit(self, by_token: dict[str, str]) -> None:
+        """Let in these tokens, SHA-256 -> tenant, and no others from now on."""
+        former, self._by_token = self._by_token, {}
+        for digest, tenant in by_token.items():
+            kept = former.get(digest)
+            if kept is None or kept.tenant != tenant:
+                kept = Admission(tenant)
+            self._by_token[digest] = kept
+        for digest, admission in former.items():
+            if self._by_token.get(digest) is not admission:
+                admission.withdrawn.set()
 
     def _is_new(self, seen: tuple[int, ...]) -> bool:
         """Note what the file looks like, or why it can't be read; return whether that is another than before."""
         before, self._seen = self._seen, seen
         return seen != before
 
-    def of_token(self, token: str) -> str | None:
-        """Return the tenant that has this token, or None."""
+    def of_token(self, token: str) -> Admission | None:
+        """Return what this token lets in, or None."""
         return self._by_token.get(hashlib.sha256(token.encode()).hexdigest())
 
 

@@ -13,7 +13,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 from gateway.adapters.clients import Clients
 from gateway.adapters.http.answers import PROBLEM_TYPE, ProblemError, encode, problem_headers
 from gateway.adapters.http.exchange import Exchange, has_body
-from gateway.adapters.tenants import Tenants
+from gateway.adapters.tenants import Admission, Tenants
 from gateway.core import bucket, origins
 from gateway.core.pace import Pace
 from gateway.core.problems import of_error, problem
@@ -31,6 +31,10 @@ SAID_ONCE = frozenset(
 """Headers that the gateway reads, and of which two would mean two things."""
 LENT = "lent_client"
 """Key in a request's state: the `TenantClient` of its tenant."""
+ADMITTED = "admission"
+"""Key in a request's state: the `Admission` of its token."""
+REFUSAL = "refusal"
+"""Key in the state of a WebSocket whose handshake failed: the `Problem` that says why."""
 SUBPROTOCOL = "bearer."
 """Browsers can not set headers on a WebSocket: they name the token as a subprotocol, beside the one they speak."""
 
@@ -53,7 +57,7 @@ class Guard:
         """Let a request through, or answer it."""
         asked: Any = scope
         if asked["type"] != "http":
-            await self._serve(asked, receive, send)
+            await self._serve(asked, receive, shaken(asked, send))
             return
         if asked["method"] == "OPTIONS":
             # No page elsewhere is to ask: 405 as for any other method that no route has. The framework's own answer
@@ -82,7 +86,8 @@ class Guard:
             if asked["path"] in OPEN_PATHS:
                 await self._app(asked, receive, send)
                 return
-            tenant = self._tenant(headers)
+            admission = self._admission(headers)
+            tenant = admission.tenant
             self._check_rate(tenant)
         except ProblemError as exc:
             await refuse(asked, send, exc.problem, exc.headers)
@@ -90,8 +95,8 @@ class Guard:
         self._under_way[tenant] += 1
         try:
             async with self._clients.of(tenant) as lent:
-                asked.setdefault("state", {})[LENT] = lent
-                await self._app(asked, receive, send)
+                asked.setdefault("state", {}).update({LENT: lent, ADMITTED: admission})
+                await self._app(asked, _while_admitted(receive, admission), send)
         except ServiceError as exc:  # of the lending: what a route raises is answered by the app
             await refuse(asked, send, of_error(exc))
         finally:
@@ -112,16 +117,16 @@ class Guard:
                 problem(403, "foreign_origin", f"origin: pages of {said!r} may not ask")
             )
 
-    def _tenant(self, headers: dict[str, str]) -> str:
+    def _admission(self, headers: dict[str, str]) -> Admission:
         token = _token(headers)
         if token is None:
             raise ProblemError(
                 problem(401, "unauthorized", "authorization: `Bearer <token>` expected")
             )
-        tenant = self._tenants.of_token(token)
-        if tenant is None:
+        admission = self._tenants.of_token(token)
+        if admission is None:
             raise ProblemError(problem(401, "unauthorized", "authorization: no such token"))
-        return tenant
+        return admission
 
     def _check_rate(self, tenant: str) -> None:
         settings = self._settings
@@ -139,6 +144,19 @@ class Guard:
                 problem(429, "too_many_requests", detail),
                 {"retry-after": str(math.ceil(wait_s))},
             )
+
+
+def _while_admitted(receive: Receive, admission: Admission) -> Receive:
+    """Return a channel on which nothing more comes in once the token is withdrawn: a body may take hours."""
+
+    async def receive_more() -> Any:
+        message = await receive()
+        if message["type"] == "http.request" and admission.withdrawn.is_set():
+            said = "authorization: the token was withdrawn"
+            raise ProblemError(problem(401, "unauthorized", said))
+        return message
+
+    return receive_more
 
 
 def _headers(scope: dict[str, Any]) -> dict[str, str]:
@@ -187,6 +205,22 @@ def _token(headers: dict[str, str]) -> str | None:
         if word.strip().startswith(SUBPROTOCOL):
             return word.strip().removeprefix(SUBPROTOCOL)
     return None
+
+
+def shaken(scope: dict[str, Any], send: Send) -> Send:
+    """Return a channel on which a WebSocket that is closed before it was accepted is answered with a problem."""
+    has_answered = False
+
+    async def answer(message: Any) -> None:
+        nonlocal has_answered
+        if message["type"] == "websocket.close" and not has_answered:
+            ours = problem(500, "internal", "a fault of ours", definite=False)
+            await refuse(scope, send, scope.get("state", {}).get(REFUSAL, ours))
+        else:
+            await send(message)
+        has_answered = True
+
+    return answer
 
 
 async def refuse(

@@ -14,20 +14,30 @@ from gateway.adapters.http.answers import ProblemError
 from gateway.adapters.http.asked import AcceptedQuery, SessionPath, TaskPath
 from gateway.adapters.http.deps import ItsClient, ItsMeter, ItsStreams
 from gateway.adapters.http.described import says
-from gateway.adapters.http.guard import LENT, refuse
+from gateway.adapters.http.desks import Desk
+from gateway.adapters.http.guard import ADMITTED, LENT, refuse
 from gateway.adapters.http.sending import EVENT_STREAM, EventStream
-from gateway.adapters.http.streams import Asked, Streams, is_behind_all, open_events
-from gateway.adapters.http.terminals import obey
-from gateway.adapters.http.told import as_text
+from gateway.adapters.http.streams import Asked, End, Reader, Streams, is_behind_all, open_events
+from gateway.adapters.http.told import WHY, as_text
 from gateway.adapters.measuring import Meter
 from gateway.core.problems import of_error
 from shared.errors import ServiceError
+from shared.rest import StreamEvent
 
 PROTOCOL = "agent-sandbox"
 """Subprotocol that a browser names beside its token: one of those that it names must be chosen."""
-CLOSE_DONE, CLOSE_CUT, CLOSE_LEAVING = 1000, 1008, 1012
-"""Behind the last event; its reader takes nothing, or says what can't be typed; another gateway is to be asked."""
+CODES: dict[End, int] = {
+    "done": 1000,
+    "gone": 1008,
+    "stalled": 1008,
+    "leaving": 1012,
+    "withdrawn": 1008,
+    "broken": 1011,
+}
+"""Codes of WebSockets by how the stream ended."""
 CLOSE_S = 2.0
+REASON_BYTES_MAX = 120
+"""Of a reason, of which the protocol takes 123."""
 
 AfterQuery = Annotated[
     str | None,
@@ -97,10 +107,10 @@ async def _serve(socket: AnySocket, meter: Meter, streams: Streams, asked: Asked
     async with AsyncExitStack() as stack:
         try:
             client = await asked_by["state"][LENT].open()
-            is_done = is_behind_all(asked)
             stack.enter_context(streams.place(client.options.tenant))
-            events = open_events(client, meter, asked)
-            all_told = None if is_done else await stack.enter_async_context(events)
+            all_told = None
+            if not is_behind_all(asked):
+                all_told = await stack.enter_async_context(open_events(client, meter, asked))
         except ProblemError as exc:
             await refuse(asked_by, socket.send, exc.problem, exc.headers)
             return
@@ -109,13 +119,23 @@ async def _serve(socket: AnySocket, meter: Meter, streams: Streams, asked: Asked
             return
         offered = asked_by.get("subprotocols") or []
         await socket.accept(subprotocols=PROTOCOL if PROTOCOL in offered else None)
-        if all_told is not None:
-            reading = obey(socket, client, asked.session, asked.task)
-            is_done = await streams.pump(
-                all_told, as_text, lambda pieces: _say(socket, pieces), reading
-            )
-        cut = CLOSE_LEAVING if streams.leaving.is_set() else CLOSE_CUT
-        await _close(socket, CLOSE_DONE if is_done else cut)
+        if all_told is None:
+            await _close(socket, "done", "")
+            return
+        desk = Desk(client, asked.session, asked.task)
+
+        def write(event: StreamEvent) -> bytes:
+            desk.hear(event)
+            return as_text(event)
+
+        reader = Reader(
+            write=write,
+            send=lambda pieces: _say(socket, pieces),
+            gone=desk.attend(socket),
+            withdrawn=asked_by["state"][ADMITTED].withdrawn,
+        )
+        end = await streams.pump(all_told, reader)
+        await _close(socket, end, desk.refused or WHY[end])
 
 
 async def _say(socket: AnySocket, pieces: list[bytes]) -> None:
@@ -123,11 +143,12 @@ async def _say(socket: AnySocket, pieces: list[bytes]) -> None:
         await socket.send_text(piece.decode())
 
 
-async def _close(socket: AnySocket, code: int) -> None:
+async def _close(socket: AnySocket, end: End, why: str) -> None:
     """Say good-bye, if anybody is there."""
+    reason = why.encode()[:REASON_BYTES_MAX].decode(errors="ignore")
     with suppress(RuntimeError, OSError):
         async with asyncio.timeout(CLOSE_S):
-            await socket.close(code)
+            await socket.close(CODES[end], reason)
 
 
 @websocket("/v1/sessions/{session_id:str}/tasks/{task_id:str}/stream")
@@ -142,7 +163,7 @@ async def stream_output(
 ) -> None:
     """Stream a task's events, one a message; the last is its result, then it is closed.
 
-    Where the task has a terminal, what the reader sends is typed: see `terminals.TerminalInput`.
+    Where the task has a terminal, what the reader sends is typed: see `desks.TerminalInput`.
     """
     asked = Asked(session=session_id, task=task_id, after=after, accepted_ms=accepted_ms)
     await _serve(socket, meter, streams, asked)

@@ -8,8 +8,9 @@ from typing import Any
 
 from litestar import Response
 
-from gateway.adapters.http.streams import Streams
-from gateway.adapters.http.told import ALIVE, as_server_event
+from gateway.adapters.http.guard import ADMITTED
+from gateway.adapters.http.streams import Reader, Streams
+from gateway.adapters.http.told import ALIVE, WHY, as_server_event
 from shared.rest import StreamEvent
 
 EVENT_STREAM = "text/event-stream"
@@ -34,7 +35,7 @@ class EventStream(Response[bytes]):
         """Return the application that answers."""
         return self._answer
 
-    async def _answer(self, _scope: Any, receive: Any, send: Any) -> None:
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
         streams, events, place = self._parts
 
         async def gone() -> None:
@@ -55,5 +56,8 @@ class EventStream(Response[bytes]):
             wire = [(name.encode(), value.encode()) for name, value in fields.items()]
             await send({"type": "http.response.start", "status": 200, "headers": wire})
             await say([])
-            await streams.pump(events, as_server_event, say, gone())
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            withdrawn = scope["state"][ADMITTED].withdrawn
+            reader = Reader(write=as_server_event, send=say, gone=gone(), withdrawn=withdrawn)
+            why = WHY[await streams.pump(events, reader)]
+            last = f": {why}\n\n".encode() if why else b""  # a comment, for people
+            await send({"type": "http.response.body", "body": last, "more_body": False})

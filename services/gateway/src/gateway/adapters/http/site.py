@@ -25,7 +25,7 @@ from gateway.adapters.http import (
     tti,
 )
 from gateway.adapters.http.deps import provide_client
-from gateway.adapters.http.errors import HANDLERS
+from gateway.adapters.http.errors import HANDLERS, note_socket
 from gateway.adapters.http.guard import Guard
 from gateway.adapters.http.streams import Streams
 from gateway.adapters.measuring import Meter
@@ -61,6 +61,7 @@ def make_app(
             "streams": Provide(lambda: streams, sync_to_thread=False),
         },
         exception_handlers=HANDLERS,
+        after_exception=[note_socket],
         openapi_config=openapi_config,
         request_max_body_size=limits.BODY_BYTES_MAX,
         logging_config=None,

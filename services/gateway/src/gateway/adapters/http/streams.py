@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from typing import Literal
 
 import msgspec
 
@@ -17,8 +18,11 @@ from gateway.adapters.http.answers import ProblemError
 from gateway.adapters.http.views import view_of
 from gateway.adapters.measuring import Meter
 from gateway.core.problems import problem
-from shared.errors import NotFound
+from shared import logs
+from shared.errors import NotFound, ServiceError
 from shared.rest import StreamEvent
+
+log = logs.get(__name__)
 
 ALIVE_S = 15.0
 """A stream on which nothing happens says so often that its reader is still heard."""
@@ -30,6 +34,24 @@ LIVE_BYTES_MAX = 256 * 1024
 """Held for one slow reader. What comes on top is read again from where it is stored."""
 KNOWN_S = 2.0
 """A task that nobody has heard of may become known so long."""
+
+
+End = Literal["done", "gone", "stalled", "leaving", "withdrawn", "broken"]
+"""How a stream ended: behind its last event; its reader is gone, or takes nothing; this gateway leaves; its token does not
+let in any more; its events can't be had any further here."""
+
+
+class Reader(msgspec.Struct, frozen=True, kw_only=True):
+    """Who takes a stream."""
+
+    write: Callable[[StreamEvent], bytes]
+    """Returns an event as it is sent."""
+    send: Callable[[list[bytes]], Awaitable[None]]
+    """Sends all that are ready, in order; none: a sign of life."""
+    gone: Awaitable[object]
+    """Returns when he is gone."""
+    withdrawn: asyncio.Event
+    """His token does not let in any more."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,47 +107,33 @@ class Streams:
             del self._open[tenant]
         self._changed(self._open.total())
 
-    async def pump(
-        self,
-        events: AsyncGenerator[StreamEvent, None],
-        write: Callable[[StreamEvent], bytes],
-        send: Callable[[list[bytes]], Awaitable[None]],
-        gone: Awaitable[object],
-    ) -> bool:
-        """Send events until the last one, until the reader is gone or too slow, or this gateway leaves.
-
-        Args:
-            events: what to send.
-            write: returns one as it is sent.
-            send: sends all that are ready, in order; none: a sign of life.
-            gone: returns when the reader is gone.
-
-        Returns:
-            Whether the last one was sent.
-        """
+    async def pump(self, events: AsyncGenerator[StreamEvent, None], reader: Reader) -> End:
+        """Send events until the last one, or until something else ends it; return what did."""
         ready = _Ready()
-        filling = asyncio.create_task(ready.fill(events, write), name="stream")
-        ends = (asyncio.ensure_future(gone), asyncio.ensure_future(self.leaving.wait()))
-        for each in (filling, *ends):
+        filling = asyncio.create_task(ready.fill(events, reader.write), name="stream")
+        gone = asyncio.ensure_future(reader.gone)
+        ends = [asyncio.ensure_future(one.wait()) for one in (self.leaving, reader.withdrawn)]
+        for each in (filling, gone, *ends):
             each.add_done_callback(lambda _: ready.changed.set())
         try:
             while True:
                 await _moment(ready.changed)
-                if any(end.done() for end in ends):
-                    return False
+                if reader.withdrawn.is_set():
+                    return "withdrawn"
+                if self.leaving.is_set():
+                    return "leaving"
+                if gone.done():
+                    gone.result()
+                    return "gone"
                 is_last, pieces = filling.done(), ready.take()
-                if pieces or not is_last:
-                    async with asyncio.timeout(STALL_S):
-                        await send(pieces)
+                if (pieces or not is_last) and not await _is_taken(reader, pieces):
+                    return "stalled"
                 if is_last:
-                    filling.result()
-                    return True
-        except TimeoutError:  # it takes nothing any more
-            return False
+                    return _end_of(filling)
         finally:
-            for each in (filling, *ends):
+            for each in (filling, gone, *ends):
                 each.cancel()
-            await asyncio.wait((filling, *ends))
+            await asyncio.wait((filling, gone, *ends))
             await events.aclose()
 
 
@@ -157,6 +165,26 @@ class _Ready:
         pieces, self._pieces, self._bytes = self._pieces, [], 0
         self._taken.set()
         return pieces
+
+
+async def _is_taken(reader: Reader, pieces: list[bytes]) -> bool:
+    """Send pieces; return whether they were taken in time."""
+    try:
+        async with asyncio.timeout(STALL_S):
+            await reader.send(pieces)
+    except TimeoutError:
+        return False
+    return True
+
+
+def _end_of(filling: asyncio.Task[None]) -> End:
+    """Return how the reading of events ended. An error is no fault of the reader: he goes on from where he was."""
+    try:
+        filling.result()
+    except ServiceError as exc:
+        log.warning("stream.broke", error=str(exc), code=exc.code)
+        return "broken"
+    return "done"
 
 
 async def _moment(changed: asyncio.Event) -> None:

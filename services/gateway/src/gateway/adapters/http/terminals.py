@@ -1,46 +1,25 @@
-"""What is typed into a task's terminal: a request at a time, or over the WebSocket that shows it."""
+"""What is typed into a task's terminal, a request at a time; over the WebSocket that shows it: see `desks`."""
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
 from typing import Annotated, Any
 
-import msgspec
-from litestar import WebSocket, post
+from litestar import post
 from litestar.params import QueryParameter, RawBody
-from msgspec import Meta
 
 from agent_sandbox import Client
-from agent_sandbox.keys import Keyboard, Words
+from agent_sandbox.keys import Words
 from agent_sandbox.results import error_of
 from gateway.adapters.http.asked import SessionPath, TaskPath
 from gateway.adapters.http.deps import ItsClient
 from gateway.adapters.http.described import says
 from gateway.adapters.http.known import open_session
 from shared import limits
-from shared.errors import InvalidMessage, NotFound, OutcomeUnknown, ServiceError, Unavailable
+from shared.errors import InvalidMessage, NotFound, OutcomeUnknown, Unavailable
 from shared.terminals import TerminalAnswer
 from shared.views import SessionAnswer, ShowAsk
 
-STUCK_S = 60.0
-"""A program that reads nothing for so long ends the connection that types: who looks may come back."""
 READ_RESULT_S = 1.0
-Side = Annotated[int, Meta(ge=1, le=limits.TERMINAL_SIDE_MAX)]
-
-
-class TerminalInput(msgspec.Struct, frozen=True, kw_only=True):
-    """A text message to a WebSocket of a task in a terminal; a binary one is typed as it is."""
-
-    text: str = ""
-    """To be typed."""
-    rows: Side | None = None
-    cols: Side | None = None
-    """Its new size, both together."""
-    hang_up: bool = False
-
-
-_inputs = msgspec.json.Decoder(TerminalInput)
 
 
 def _number(name: str, description: str, most: int) -> Any:
@@ -133,35 +112,6 @@ async def has_ended(client: Client, session: str, task: str) -> bool:
     except (Unavailable, OutcomeUnknown):
         return False
     return found is not None
-
-
-async def obey(socket: WebSocket[Any, Any, Any], client: Client, session: str, task: str) -> None:
-    """Type what comes over a WebSocket; return when the reader is gone, or says what can't be typed."""
-    keyboard: Keyboard | None = None
-
-    async def is_over() -> bool:
-        return await has_ended(client, session, task)
-
-    with suppress(ServiceError, TimeoutError, ValueError):
-        while (message := await socket.receive())["type"] == "websocket.receive":
-            async with asyncio.timeout(STUCK_S):
-                if keyboard is None:
-                    keyboard = Keyboard(client.transport.tell_terminal, session, task, is_over)
-                    keyboard.worker = await owner_of(client, session, task)
-                    await keyboard.say()
-                await _do(keyboard, message)
-
-
-async def _do(keyboard: Keyboard, message: Any) -> None:
-    if message.get("bytes") is not None:
-        await keyboard.type(message["bytes"])
-        return
-    said = _inputs.decode(message.get("text") or "")
-    if said.rows is not None and said.cols is not None:
-        await keyboard.say(size=(said.rows, said.cols))
-    await keyboard.type(said.text.encode())
-    if said.hang_up:
-        await keyboard.say(hang_up=True)
 
 
 ROUTES = [type_in]

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import msgspec
 
+from gateway.adapters.http.streams import End
 from shared.rest import StreamEvent
 
 ALIVE = b": alive\n\n"
 """A comment: whoever reads events does not see it, whoever keeps connections does."""
+WHY: dict[End, str] = {
+    "done": "",
+    "gone": "its reader is gone",
+    "stalled": "its reader takes nothing",
+    "leaving": "this gateway leaves: go on at another",
+    "withdrawn": "the token was withdrawn",
+    "broken": "it breaks off here: go on behind the last event",
+}
 _encoder = msgspec.json.Encoder()
 
 

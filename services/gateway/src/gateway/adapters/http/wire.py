@@ -31,6 +31,9 @@ HEAD_BYTES_MAX = 32 * 1024
 """A request's line and headers. Above: it is refused."""
 MESSAGE_BYTES_MAX = 64 * 1024
 """One message of a WebSocket's client."""
+PONG_S = 75.0
+"""A WebSocket's reader is gone when he does not answer for so long: longer than what he sends may have to wait for being
+read (`desks.STUCK_S`), which an answer waits behind."""
 UNREAD_S_MAX = 30
 """Longest time for which a caller takes nothing of an answer; then its connection is cut, by the kernel."""
 LINGER_S = 2.0
@@ -248,6 +251,11 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self._places.leave(self.transport)
         super().connection_lost(exc)
 
+    async def send(self, message: Any) -> None:
+        """Send; a handshake that was refused is complete, and nothing to complain of."""
+        await super().send(message)
+        self.handshake_complete = self.handshake_complete or self.close_sent
+
 
 def _too_large() -> Problem:
     said = f"head: a request's line and headers have at most {HEAD_BYTES_MAX} bytes"
@@ -277,6 +285,7 @@ def make_server(app: Any, settings: GatewaySettings) -> uvicorn.Server:
         http=http,
         ws=websocket,
         ws_max_size=MESSAGE_BYTES_MAX,
+        ws_ping_timeout=PONG_S,
         ws_per_message_deflate=False,  # a window for each connection costs more than it saves
         lifespan="off",
         log_config=None,
