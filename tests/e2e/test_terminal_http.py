@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from tests.e2e.door import MINE, Door
 from tests.e2e.streamed import Site
 
-from agent_sandbox import Client, ClientOptions
+from agent_sandbox import Client, ClientOptions, keys
 from agent_sandbox.embedded.folder import Folder
 from shared.rest import StreamEvent
 
@@ -72,6 +74,8 @@ async def test_what_no_terminal_understands_ends_the_socket_and_not_the_task(sit
             await socket.send('{"rows": 100000, "cols": 1}')
             async with asyncio.timeout(SEE_S):
                 await socket.wait_closed()
+            assert socket.close_code == 1008
+            assert "rows" in socket.close_reason
         async with site.socket(task) as socket:
             await socket.send(b"exit 3\n")
             last = [msgspec.json.decode(said, type=StreamEvent) async for said in socket][-1]
@@ -101,3 +105,37 @@ async def test_a_shell_works_over_http_as_it_does_on_nats(site: Site) -> None:
             wrong = await http.post(path, params={"rows": 20})
     assert late.status_code == 404, late.text
     assert wrong.status_code == 400, wrong.text
+
+
+async def test_what_is_typed_before_the_start_waits_for_it(site: Site) -> None:
+    """A person types ahead, a page sends its window's size as soon as it is open."""
+    async with site.http() as http:
+        made = await http.post("/v1/tasks", params={"wait_s": 0, "pool": "cold"}, json=TASK)
+        assert made.status_code == 202, made.text
+    query = "?" + made.json()["links"]["stream"].partition("?")[2]
+    async with site.socket(made.json()["task"], query=query) as socket:
+        await socket.send('{"rows": 41, "cols": 98}')
+        await socket.send(b"stty size; exit 7\n")
+        events = [msgspec.json.decode(said, type=StreamEvent) async for said in socket]
+    assert events[0].event == "started", "nothing had run when it was typed"
+    assert "41 98\r\n" in "".join(event.text or "" for event in events)
+    assert events[-1].result is not None
+    assert events[-1].result.exit_code == 7
+
+
+async def test_what_is_sent_to_a_task_without_a_terminal_goes_nowhere(
+    embedded: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends neither the task nor its stream: many a page sends a word now and then, to be heard."""
+    monkeypatch.setattr(keys, "NOBODY_S", 0.3)
+    door = await asyncio.to_thread(Door, embedded, tmp_path)
+    door.admit({MINE: ["token"]})
+    async with door.opened(), door.http("token") as http:
+        body = {"kind": "command", "shell": "sleep 2; echo done"}
+        task = (await http.post("/v1/tasks", json=body)).json()["task"]
+        async with door.socket(f"/v1/tasks/{task}/stream", "token") as socket:
+            for _ in range(40):
+                await socket.send(b"hello")
+            events = [msgspec.json.decode(said, type=StreamEvent) async for said in socket]
+    assert socket.close_code == 1000
+    assert [event.event for event in events] == ["started", "output", "result"]

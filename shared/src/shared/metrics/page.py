@@ -14,7 +14,7 @@ Every service answers three paths on a listener of its own, which is for monitor
 | path | answers |
 |---|---|
 | `/livez` | 200 `live`; 503 where only a restart helps: the event loop stands still for 10 s |
-| `/readyz` | 200 `ready`; 503 with one line for each reason why it can not do its work now |
+| `/readyz` | 200 `ready`, and a line for each thing that should be seen to all the same; 503 with one line for each reason why it can not do its work now |
 | `/metrics` | all values, in Prometheus' text format or as OpenMetrics |
 
 A service that has lost its NATS servers, or whose server hangs, is *live and not ready* within 4 s, and ready again when
