@@ -12,8 +12,11 @@ from msgspec.structs import replace
 
 from checkpointer.adapters.stores.local import LocalStore
 from checkpointer.adapters.stores.over_nats import PENDING_BYTES, NatsStore
+from checkpointer.adapters.stores.s3 import S3Store
 from checkpointer.core.parts import PART_BYTES
+from checkpointer.loops.probe_store import probe_store
 from checkpointer.ports.blobs import BlobStore, StoredPack
+from checkpointer.testing.s3_server import make_bucket
 from shared.bus import Bus
 from shared.errors import AlreadyDone, InvalidMessage, NotFound
 from shared.testing.names import unique
@@ -22,12 +25,15 @@ from shared.testing.plugin import admin_options
 TENANT = "acme"
 
 
-@pytest.fixture(params=["local", "nats"])
+@pytest.fixture(params=["local", "nats", "s3"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[BlobStore]:
     """A store of each kind."""
     opened: BlobStore
     if request.param == "local":
-        opened = await LocalStore.open(tmp_path / "packs")
+        opened = await LocalStore.open(tmp_path / "packs", "this")
+    elif request.param == "s3":
+        address = make_bucket(request.getfixturevalue("s3_url"), unique("bucket").lower())
+        opened = await S3Store.open(replace(address, prefix="some/prefix"), "this")
     else:
         options = admin_options(request.getfixturevalue("provisioned_cluster"), unique("store"))
         bus = await Bus.connect(replace(options, pending_bytes_max=PENDING_BYTES))
@@ -157,16 +163,8 @@ async def test_new_keys_are_new(store: BlobStore) -> None:
     )
 
 
-async def test_a_store_is_the_same_when_it_is_opened_again(
-    store: BlobStore, tmp_path: Path
-) -> None:
-    """Caches of what it holds may be kept; another one has another id."""
-    assert len(store.id) > 16
-    if isinstance(store, LocalStore):
-        again, other = (
-            await LocalStore.open(tmp_path / "packs"),
-            await LocalStore.open(tmp_path / "b"),
-        )
-        assert again.id == store.id != other.id
-        await again.close()
-        await other.close()
+async def test_a_store_that_does_what_it_says_is_taken(store: BlobStore) -> None:
+    """And nothing of the probe stays."""
+    await probe_store(store)
+
+    assert await listed(store, "probe/") == []

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
 
-from checkpointer.adapters.stores import names
+from checkpointer.adapters.stores import marks, names
 from checkpointer.core.keys import parse_key, parse_prefix
 from checkpointer.ports.blobs import StoredPack
 from shared.errors import (
@@ -37,7 +37,6 @@ CALL_S = 30.0
 """Longest a call takes; a disk that hangs (a network's) holds its thread, not its caller."""
 THREADS = 8
 LIST_AT_ONCE = 512
-ID_FILE = "store-id"
 _TRIES = ".tries"
 """Folder of what is being written."""
 TRIES_KEPT_S = 24 * 3600
@@ -60,15 +59,16 @@ class LocalStore:
         self._closing = threading.Event()
 
     @classmethod
-    async def open(cls, root: Path) -> LocalStore:
-        """Open the store in a folder, which is made where it is not there.
+    async def open(cls, root: Path, cluster: str) -> LocalStore:
+        """Open the store in a folder, which is made where it is not there; mark it as a cluster's, where it is nobody's.
 
         Raises:
+            Rejected: it is another cluster's.
             Unavailable: the folder cannot be used.
         """
         store = cls(root, "")
         try:
-            store.id = await store._call("open", lambda: _open(root), unknown=Unavailable)
+            store.id = await store._call("open", lambda: _open(root, cluster), unknown=Unavailable)
         except BaseException:
             await store.close()
             raise
@@ -168,12 +168,12 @@ class LocalStore:
                     yield StoredPack(key, found.st_size, found.st_mtime_ns // 1_000_000)
 
 
-def _open(root: Path) -> str:
+def _open(root: Path, cluster: str) -> str:
     tries = root / _TRIES
     tries.mkdir(parents=True, exist_ok=True)
-    named = root / ID_FILE
+    named = root / marks.NAME
     fresh = tries / uuid4().hex
-    fresh.write_text(uuid4().hex, encoding="ascii")
+    fresh.write_bytes(marks.write(marks.fresh("local", cluster)))
     try:
         os.link(fresh, named)
         _sync(root)
@@ -185,7 +185,7 @@ def _open(root: Path) -> str:
         with suppress(FileNotFoundError):
             if time.time() - left.stat().st_mtime > TRIES_KEPT_S:
                 left.unlink()
-    return "local-" + named.read_text(encoding="ascii").strip()
+    return marks.read(named.read_bytes(), f"local:{root}", cluster).id
 
 
 def _link(attempt: Path, place: Path) -> None:

@@ -76,12 +76,21 @@ class NatsStore:
             NotFound: the streams are not there: the cluster was not provisioned.
             Unavailable: no answer.
         """
+        return cls(bus, await cls.cluster_of(bus))
+
+    @staticmethod
+    async def cluster_of(bus: Bus) -> str:
+        """Return the id of the store in a cluster's streams, by which the cluster itself is known too.
+
+        Raises:
+            ServiceError: as `open`.
+        """
         stream = packs.stream(0)
         try:
             info = await bus.js_api(f"STREAM.INFO.{stream}", timeout_s=READ_S)
         except OutcomeUnknown as exc:
             raise Unavailable(f"stream {stream}: {exc}") from exc
-        return cls(bus, f"nats-{info['created']}")
+        return f"nats-{info['created']}"
 
     def new_key(self, tenant: str, session: str) -> str:
         """Return a new key, in a shard that has a leader as far as we know; see `BlobStore`."""
@@ -104,8 +113,8 @@ class NatsStore:
         async with self._puts:
             try:
                 if not self._shards.is_sure(shard, time.monotonic()):
-                    await self._bus.read_last(packs.stream(shard), head.subject, timeout_s=ALIVE_S)
-                await self._bus.batch(writes, timeout_s=PUT_S)
+                    await self._probe(shard)
+                await self._store(shard, writes)
             except Conflict as exc:
                 raise AlreadyDone(f"put {key}: there is a pack of that name") from exc
             except LimitExceeded as exc:
