@@ -109,3 +109,20 @@ ASK_ITEMS_MAX: Final = 500
 ENDED_KEPT_S: Final = 48 * 3600
 """Seconds for which ended records and results are kept: the horizon within which a task id runs once. Above: they
 are removed."""
+WORKSPACE_ENTRIES_MAX: Final = 2_000_000
+"""Files, directories and links of one workspace. Above: no snapshot is taken, the last good one stays."""
+WORKSPACE_BYTES_MAX: Final = 64 * 1024 * 1024 * 1024
+"""Bytes in the files of one workspace, holes left out. Above: no snapshot is taken, the last good one stays."""
+WORKSPACE_FILE_BYTES_MAX: Final = 32 * 1024 * 1024 * 1024
+"""Bytes of one file of a workspace, holes left out. Above: no snapshot is taken, the last good one stays."""
+WORKSPACE_SPARSE_BYTES_MAX: Final = 1 << 40
+"""The same with its holes. Above: no snapshot is taken, the last good one stays."""
+WORKSPACE_PATH_BYTES_MAX: Final = 64 * 1024
+"""Bytes of a path in a workspace. Above: no snapshot is taken, the last good one stays."""
+WORKSPACE_DEPTH_MAX: Final = 1_024
+"""Directories within one another. Above: no snapshot is taken, the last good one stays."""
+WORKSPACE_FOLDER_ENTRIES_MAX: Final = 500_000
+"""Entries of one directory of a workspace. Above: no snapshot is taken, the last good one stays."""
+WORKSPACE_XATTR_BYTES_MAX: Final = 64 * 1024
+"""Bytes of names and values of one file's extended attributes (`user.*`; others are not kept). Above: no snapshot is
+taken, the last good one stays."""

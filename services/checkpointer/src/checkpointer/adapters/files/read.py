@@ -1,0 +1,244 @@
+"""Reading what changed: content that is one moment's, or the word that there is none.
+
+User code may write, truncate, replace or remove a file while it is read. Its status before and after tells; for a file
+that has changed since the scan its dirty pages are written first, so that a write through a mapping shows, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from checkpointer.adapters.files import linux
+from checkpointer.adapters.files.attributes import Attributes, read_attributes
+from checkpointer.adapters.files.scan import SKIPS
+from checkpointer.core.entries import show
+from checkpointer.core.listings import Stat, clip_time
+from checkpointer.core.scans import GONE, MOUNT, UNREADABLE
+from shared.errors import Unavailable
+
+T = TypeVar("T")
+
+ATTEMPTS: Final = 3
+HOLE_BYTES_MIN: Final = 64 * 1024
+"""Shorter holes are read as the zeros that they are."""
+_BLOCK_BYTES: Final = 512
+
+# Never waits: for a writer of a pipe that took the file's place, for a terminal, for whoever holds a lease.
+_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+_NOATIME: Final = getattr(os, "O_NOATIME", 0)
+_LINK: Final = getattr(os, "O_PATH", 0)
+
+
+class Outcome(Enum):
+    """What became of a read."""
+
+    READ = "read"
+    """Its content is one moment's."""
+    TORN = "torn"
+    """It changed during each attempt, or could not be opened for who else uses it."""
+    GONE = GONE
+    """There is no such file any more, or something else by its name."""
+    UNREADABLE = UNREADABLE
+    """Its owner lets nobody read it, or the disk can't."""
+    MOUNT = MOUNT
+    """Something is mounted in its place."""
+
+
+class Reading(NamedTuple, Generic[T]):
+    """A file that was read, or not."""
+
+    outcome: Outcome
+    stat: Stat | None = None
+    """What its entry says. `READ` and mostly `TORN`; `link` is 0."""
+    value: T | None = None
+    """What `consume` made of it; of `TORN` the last attempt's, if there was one."""
+    attributes: Attributes = ()
+
+
+class ShortRead(Exception):
+    """The file ended before its size: it was cut meanwhile. Caught by `read_file`."""
+
+
+class Source:
+    """An open file during one attempt."""
+
+    def __init__(self, fd: int, about: os.stat_result) -> None:
+        """Keep what is known of it.
+
+        Args:
+            fd: its descriptor.
+            about: its status.
+        """
+        self._fd = fd
+        self.size = about.st_size
+        self._is_sparse = about.st_blocks * _BLOCK_BYTES < about.st_size
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return exactly so many bytes.
+
+        Raises:
+            ShortRead: the file is shorter by now.
+        """
+        data = os.pread(self._fd, length, offset)
+        if len(data) == length:
+            return data
+        parts = [data]
+        missing = length - len(data)
+        while missing:
+            data = os.pread(self._fd, missing, offset + length - missing)
+            if not data:
+                raise ShortRead
+            parts.append(data)
+            missing -= len(data)
+        return b"".join(parts)
+
+    def extents(self) -> Iterator[tuple[int, int]]:
+        """Yield begin and end of each run of data in order; between them are holes of `HOLE_BYTES_MIN` or more."""
+        if not self._is_sparse or self.size < HOLE_BYTES_MIN:
+            if self.size:
+                yield 0, self.size
+            return
+        begin, end = 0, 0
+        for start, stop in self._runs():
+            if start - end >= HOLE_BYTES_MIN or end == 0:
+                if end > begin:
+                    yield begin, end
+                begin = start if start - end >= HOLE_BYTES_MIN else end
+            end = stop
+        if end > begin:
+            yield begin, end
+
+    def _runs(self) -> Iterator[tuple[int, int]]:
+        """Yield the runs of data as the file system has them."""
+        at = 0
+        while at < self.size:
+            try:
+                start = os.lseek(self._fd, at, os.SEEK_DATA)
+            except OSError:  # ENXIO: the rest is a hole
+                return
+            stop = min(os.lseek(self._fd, start, os.SEEK_HOLE), self.size)
+            if stop <= start:  # cut meanwhile
+                raise ShortRead
+            yield start, stop
+            at = stop
+
+
+def read_file(
+    root: int, path: bytes, consume: Callable[[Source], T], seen: Stat | None = None
+) -> Reading[T]:
+    """Read a file; once more, and once again, if it changes meanwhile.
+
+    Args:
+        root: descriptor of the workspace's directory.
+        path: from there.
+        consume: makes something of the content, up to `ATTEMPTS` times; what it made of a torn one is dropped or is the
+            `value` of a `TORN` reading. Reads through `Source` alone.
+        seen: its signature at the scan.
+
+    Raises:
+        LimitExceeded: too large by its extended attributes, or what `consume` raised.
+    """
+    last: Reading[T] = Reading(Outcome.TORN)
+    for _ in range(ATTEMPTS):
+        try:
+            fd = _open(root, path)
+        except OSError as error:
+            outcome = _outcome(error)
+            if outcome is Outcome.TORN:
+                continue
+            return Reading(outcome)
+        try:
+            reading = _attempt(fd, path, consume, seen)
+        except OSError:  # the disk can't read it
+            return Reading(Outcome.UNREADABLE)
+        except ShortRead:
+            continue
+        finally:
+            os.close(fd)
+        if reading.outcome is not Outcome.TORN:
+            return reading
+        last = reading
+    return last
+
+
+def _attempt(fd: int, path: bytes, consume: Callable[[Source], T], seen: Stat | None) -> Reading[T]:
+    """Read an open file once."""
+    about = os.fstat(fd)
+    if not stat.S_ISREG(about.st_mode):
+        return Reading(Outcome.GONE)
+    before = to_stat(about)
+    if seen is not None and not before.is_same_file(seen):
+        linux.write_back(fd)
+        about = os.fstat(fd)
+        before = to_stat(about)
+    value = consume(Source(fd, about))
+    attributes = read_attributes(fd, path)
+    after = to_stat(os.fstat(fd))
+    return Reading(Outcome.READ if after == before else Outcome.TORN, before, value, attributes)
+
+
+def _open(root: int, path: bytes) -> int:
+    """Open a file for reading, without a trace in its access time where that is allowed."""
+    try:
+        return linux.open_beneath(root, path, _FLAGS | _NOATIME)
+    except PermissionError:
+        return linux.open_beneath(root, path, _FLAGS)
+
+
+def _outcome(error: OSError) -> Outcome:
+    """Return what an error of open(2) says of the file."""
+    if isinstance(error, BlockingIOError):
+        return Outcome.TORN  # someone holds a lease on it
+    reason = SKIPS.get(error.errno or 0)
+    return Outcome(reason) if reason else Outcome.UNREADABLE
+
+
+def to_stat(about: os.stat_result) -> Stat:
+    """Return the signature in a file's status."""
+    return Stat(
+        about.st_ino,
+        0 if stat.S_ISDIR(about.st_mode) else about.st_size,
+        clip_time(about.st_mtime_ns),
+        clip_time(about.st_ctime_ns),
+        0,
+        about.st_mode,
+        about.st_uid,
+        about.st_gid,
+    )
+
+
+def read_link(root: int, path: bytes) -> bytes | None:
+    """Return the target of a symbolic link; None: there is none by that name any more."""
+    try:
+        fd = linux.open_beneath(root, path, _LINK)
+    except OSError:
+        return None
+    try:
+        return os.readlink(b"", dir_fd=fd)
+    except OSError:  # it is no link
+        return None
+    finally:
+        os.close(fd)
+
+
+def read_folder_attributes(root: int, path: bytes) -> Attributes:
+    """Return the extended attributes of a directory; none where it is one no more.
+
+    Raises:
+        LimitExceeded: too many bytes.
+    """
+    try:
+        fd = linux.open_beneath(root, path, linux.DIRECTORY)
+    except OSError:
+        return ()
+    try:
+        with contextlib.suppress(OSError):
+            return read_attributes(fd, path)
+        return ()
+    finally:
+        os.close(fd)
