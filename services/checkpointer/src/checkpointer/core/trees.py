@@ -53,7 +53,7 @@ def walk(root: Entry, fetch: Fetch) -> Iterator[Directory]:
         count += len(entries)
         if count > TREE_ENTRIES_MAX:
             raise LimitExceeded(f"{show(path)}: more than {TREE_ENTRIES_MAX} entries in the tree")
-        if depth >= TREE_DEPTH_MAX:
+        if depth > TREE_DEPTH_MAX:
             raise LimitExceeded(f"{show(path)}: deeper than {TREE_DEPTH_MAX} directories")
         yield Directory(path, entry, entries)
         left.extend(

@@ -7,6 +7,7 @@ that has changed since the scan its dirty pages are written first, so that a wri
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -19,7 +20,6 @@ from checkpointer.adapters.files.scan import SKIPS
 from checkpointer.core.entries import show
 from checkpointer.core.listings import Stat, clip_time
 from checkpointer.core.scans import GONE, MOUNT, UNREADABLE
-from shared.errors import Unavailable
 
 T = TypeVar("T")
 
@@ -64,6 +64,10 @@ class ShortRead(Exception):
     """The file ended before its size: it was cut meanwhile. Caught by `read_file`."""
 
 
+class BadRead(Exception):
+    """The disk can't read it. Caught by `read_file`."""
+
+
 class Source:
     """An open file during one attempt."""
 
@@ -83,33 +87,38 @@ class Source:
 
         Raises:
             ShortRead: the file is shorter by now.
+            BadRead: the disk failed.
         """
-        data = os.pread(self._fd, length, offset)
-        if len(data) == length:
-            return data
-        parts = [data]
-        missing = length - len(data)
+        parts: list[bytes] = []
+        missing = length
         while missing:
-            data = os.pread(self._fd, missing, offset + length - missing)
+            try:
+                data = os.pread(self._fd, missing, offset + length - missing)
+            except OSError as exc:
+                raise BadRead from exc
             if not data:
                 raise ShortRead
+            if len(data) == length:
+                return data
             parts.append(data)
             missing -= len(data)
         return b"".join(parts)
 
     def extents(self) -> Iterator[tuple[int, int]]:
         """Yield begin and end of each run of data in order; between them are holes of `HOLE_BYTES_MIN` or more."""
-        if not self._is_sparse or self.size < HOLE_BYTES_MIN:
+        if not self._is_sparse:
             if self.size:
                 yield 0, self.size
             return
-        begin, end = 0, 0
+        begin = end = 0
         for start, stop in self._runs():
-            if start - end >= HOLE_BYTES_MIN or end == 0:
+            if start - end >= HOLE_BYTES_MIN:
                 if end > begin:
                     yield begin, end
-                begin = start if start - end >= HOLE_BYTES_MIN else end
+                begin = start
             end = stop
+        if self.size - end < HOLE_BYTES_MIN:
+            end = self.size
         if end > begin:
             yield begin, end
 
@@ -119,9 +128,11 @@ class Source:
         while at < self.size:
             try:
                 start = os.lseek(self._fd, at, os.SEEK_DATA)
-            except OSError:  # ENXIO: the rest is a hole
-                return
-            stop = min(os.lseek(self._fd, start, os.SEEK_HOLE), self.size)
+                stop = min(os.lseek(self._fd, start, os.SEEK_HOLE), self.size)
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # the rest is a hole
+                    return
+                raise BadRead from error
             if stop <= start:  # cut meanwhile
                 raise ShortRead
             yield start, stop
@@ -154,7 +165,7 @@ def read_file(
             return Reading(outcome)
         try:
             reading = _attempt(fd, path, consume, seen)
-        except OSError:  # the disk can't read it
+        except BadRead:
             return Reading(Outcome.UNREADABLE)
         except ShortRead:
             continue
@@ -177,7 +188,10 @@ def _attempt(fd: int, path: bytes, consume: Callable[[Source], T], seen: Stat | 
         about = os.fstat(fd)
         before = to_stat(about)
     value = consume(Source(fd, about))
-    attributes = read_attributes(fd, path)
+    try:
+        attributes = read_attributes(fd, path)
+    except OSError as exc:
+        raise BadRead from exc
     after = to_stat(os.fstat(fd))
     return Reading(Outcome.READ if after == before else Outcome.TORN, before, value, attributes)
 
