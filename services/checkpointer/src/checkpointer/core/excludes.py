@@ -28,7 +28,9 @@ class Excludes:
             raise ValueError(f"{len(patterns)} exclude patterns, at most {PATTERNS_MAX}")
         for pattern in patterns:
             if not pattern.strip("/") or len(pattern.encode()) > PATTERN_BYTES_MAX:
-                raise ValueError(f"exclude pattern {pattern[:80]!r}: 1 to {PATTERN_BYTES_MAX} bytes")
+                raise ValueError(
+                    f"exclude pattern {pattern[:80]!r}: 1 to {PATTERN_BYTES_MAX} bytes"
+                )
         self._names = _compile([one for one in patterns if "/" not in one])
         self._paths = _compile([one.strip("/") for one in patterns if "/" in one])
 
@@ -52,5 +54,8 @@ def _compile(patterns: Sequence[str]) -> re.Pattern[bytes] | None:
     """Return one expression for all patterns, None for none."""
     if not patterns:
         return None
-    parts = [fnmatch.translate(one.encode("utf-8", "surrogateescape").decode("latin-1")) for one in patterns]
+    parts = [
+        fnmatch.translate(one.encode("utf-8", "surrogateescape").decode("latin-1"))
+        for one in patterns
+    ]
     return re.compile("|".join(parts).encode("latin-1"))

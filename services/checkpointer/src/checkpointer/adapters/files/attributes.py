@@ -49,7 +49,9 @@ def read_attributes(fd: int, path: bytes) -> Attributes:
         try:
             value = os.getxattr(fd, name)
         except OSError as error:
-            if error.errno in _GONE | _NONE_HERE:  # removed since it was listed: the next look will see a new ctime
+            if (
+                error.errno in _GONE | _NONE_HERE
+            ):  # removed since it was listed: the next look will see a new ctime
                 continue
             raise
         found.append((os.fsencode(name), value))

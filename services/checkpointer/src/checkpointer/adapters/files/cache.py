@@ -21,6 +21,7 @@ from shared.errors import Unavailable
 _MAGIC: Final = b"ASWC0001"
 _DIGEST_BYTES: Final = 32
 _FILE_BYTES_MAX: Final = 2 * 1024 * 1024 * 1024
+_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -78,12 +79,11 @@ def load_cache(file: Path, key: CacheKey) -> dict[bytes, CachedFolder]:
     try:
         if file.stat().st_size > _FILE_BYTES_MAX:
             return {}
-        data = memoryview(file.read_bytes())
+        data = file.read_bytes()
     except OSError:
         return {}
-    body = data[len(_MAGIC) + _DIGEST_BYTES :]
-    digest = bytes(data[len(_MAGIC) : len(_MAGIC) + _DIGEST_BYTES])
-    if data[: len(_MAGIC)] != _MAGIC or blake3.blake3(body).digest() != digest:
+    body = memoryview(data)[len(_MAGIC) + _DIGEST_BYTES :]
+    if data[: -len(body)] != _MAGIC + blake3.blake3(body).digest():
         return {}
     try:
         found, folders = _decode(body)
@@ -103,7 +103,7 @@ def save_cache(file: Path, key: CacheKey, folders: Mapping[bytes, CachedFolder])
     body = _encode((key, folders))
     whole = file.with_suffix(".new")
     try:
-        with whole.open("wb", opener=_only_ours) as output:
+        with os.fdopen(os.open(whole, _WRITE, 0o600), "wb") as output:
             output.write(_MAGIC + blake3.blake3(body).digest())
             output.write(body)
         whole.replace(file)
@@ -118,8 +118,3 @@ def drop_cache(file: Path) -> None:
     """Remove the cache of a session, if there is one."""
     with contextlib.suppress(OSError):
         file.unlink()
-
-
-def _only_ours(path: str, flags: int) -> int:
-    """Open for this user alone."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -16,7 +16,9 @@ from typing import Final
 
 _SYS_OPENAT2: Final = 437  # the same on every architecture
 _RESOLVE_NO_XDEV, _RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH = 1, 2, 4, 8
-_RESOLVE: Final = _RESOLVE_NO_XDEV | _RESOLVE_NO_MAGICLINKS | _RESOLVE_NO_SYMLINKS | _RESOLVE_BENEATH
+_RESOLVE: Final = (
+    _RESOLVE_NO_XDEV | _RESOLVE_NO_MAGICLINKS | _RESOLVE_NO_SYMLINKS | _RESOLVE_BENEATH
+)
 _HOW: Final = struct.Struct("=QQQ")
 _PIECE_BYTES_MAX: Final = 4000
 """The kernel takes no longer path at once (4,096 with its end)."""
@@ -27,7 +29,11 @@ _WRITE_AND_WAIT: Final = 1 | 2 | 4
 _FIRST_OF_STATFS: Final = struct.Struct("l")
 
 DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PASS: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC if hasattr(os, "O_PATH") else DIRECTORY
+_PASS: Final = (
+    os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    if hasattr(os, "O_PATH")
+    else DIRECTORY
+)
 
 _TRACKING: Final = {0xEF53, 0x58465342, 0x9123683E}
 """ext4, XFS and Btrfs: a write through a mapping moves a file's times once its page was written back before (measured).
@@ -36,7 +42,13 @@ On tmpfs it never does, of others it is not known."""
 _libc = ctypes.CDLL(None, use_errno=True)
 _openat2 = _libc["syscall"]
 _openat2.restype = ctypes.c_long
-_openat2.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
+_openat2.argtypes = [
+    ctypes.c_long,
+    ctypes.c_long,
+    ctypes.c_char_p,
+    ctypes.c_char_p,
+    ctypes.c_size_t,
+]
 
 
 def _failure(what: str) -> OSError:

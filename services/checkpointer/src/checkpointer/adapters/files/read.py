@@ -17,7 +17,6 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from checkpointer.adapters.files import linux
 from checkpointer.adapters.files.attributes import Attributes, read_attributes
 from checkpointer.adapters.files.scan import SKIPS
-from checkpointer.core.entries import show
 from checkpointer.core.listings import Stat, clip_time
 from checkpointer.core.scans import GONE, MOUNT, UNREADABLE
 

@@ -1,14 +1,19 @@
-"""Whether a tree may be restored into a directory: it must be empty, and its disk large enough."""
+"""A place for a tree: an empty directory, on a disk that is large enough."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 from typing import Final
 
+from checkpointer.adapters.files import linux
 from checkpointer.core.entries import show
-from shared.errors import Conflict, LimitExceeded
+from shared import limits
+from shared.errors import Conflict, LimitExceeded, Unavailable
 
 _LOST_AND_FOUND: Final = "lost+found"
+_STEPS_MAX: Final = 4 * limits.WORKSPACE_ENTRIES_MAX
 
 
 def check_empty(root: int) -> None:
@@ -19,9 +24,9 @@ def check_empty(root: int) -> None:
     """
     with os.scandir(root) as entries:
         for entry in entries:
-            if entry.name == _LOST_AND_FOUND and entry.stat(follow_symlinks=False).st_uid == 0:
-                continue
-            raise Conflict(f"the workspace is not empty: it holds {show(os.fsencode(entry.name))}")
+            if not _is_foreign(entry):
+                name = show(os.fsencode(entry.name))
+                raise Conflict(f"the workspace is not empty: it holds {name}")
 
 
 def check_room(root: int, entries: int, content_bytes: int) -> None:
@@ -43,3 +48,82 @@ def check_room(root: int, entries: int, content_bytes: int) -> None:
         raise LimitExceeded(
             f"the workspace has {entries} entries, its disk has room for {disk.f_favail}"
         )
+
+
+def clear(root: int) -> None:
+    """Remove all that is in a directory, for instance what an attempt that was broken off has left there.
+
+    Raises:
+        Unavailable: something can't be removed, or somebody makes new things all the time.
+    """
+    waiting = [b""]
+    for _ in range(_STEPS_MAX):
+        if not waiting:
+            return
+        path = waiting[-1]
+        try:
+            below = _unlink_files(root, path)
+            if below:
+                waiting.extend(below)
+                continue
+            if path:
+                _remove_folder(root, path)
+            waiting.pop()
+        except OSError as exc:
+            raise Unavailable(f"{show(path) or 'the root'}: {exc.strerror}") from exc
+    raise Unavailable("the workspace can not be emptied: somebody fills it")
+
+
+def _unlink_files(root: int, path: bytes) -> list[bytes]:
+    """Remove what is no directory from a directory; return the paths of those that are."""
+    prefix = path + b"/" if path else b""
+    try:
+        fd = _open_for_removal(root, path)
+    except FileNotFoundError:
+        return []
+    try:
+        with os.scandir(fd) as listing:
+            entries = [one for one in listing if path or not _is_foreign(one)]
+        below = []
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                below.append(prefix + os.fsencode(entry.name))
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(entry.name, dir_fd=fd)
+        return below
+    finally:
+        os.close(fd)
+
+
+def _open_for_removal(root: int, path: bytes) -> int:
+    """Open a directory, with the owner's rights where its mode has taken them away."""
+    with contextlib.suppress(PermissionError):
+        fd = linux.open_beneath(root, path, linux.DIRECTORY)
+        if os.geteuid() == 0 or os.access(".", os.W_OK | os.X_OK, dir_fd=fd):
+            return fd
+        os.close(fd)
+    closed = linux.open_beneath(root, path, os.O_PATH | os.O_DIRECTORY)
+    try:
+        os.chmod(f"/proc/self/fd/{closed}", 0o700)  # noqa: PTH101 - pathlib would resolve the link itself
+    finally:
+        os.close(closed)
+    return linux.open_beneath(root, path, linux.DIRECTORY)
+
+
+def _remove_folder(root: int, path: bytes) -> None:
+    """Remove an empty directory; one that is not empty any more is left for the next turn."""
+    parent, _, name = path.rpartition(b"/")
+    fd = _open_for_removal(root, parent)
+    try:
+        os.rmdir(name, dir_fd=fd)
+    except OSError as error:
+        if error.errno not in {errno.ENOENT, errno.ENOTEMPTY}:
+            raise
+    finally:
+        os.close(fd)
+
+
+def _is_foreign(entry: os.DirEntry[str]) -> bool:
+    """Return whether an entry of the root is the file system's own."""
+    return entry.name == _LOST_AND_FOUND and entry.stat(follow_symlinks=False).st_uid == 0

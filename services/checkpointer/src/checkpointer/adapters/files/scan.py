@@ -105,7 +105,9 @@ class _Scanner:
                 continue
             try:
                 with os.scandir(fd) as entries:
-                    below = self._list(path, islice(entries, limits.WORKSPACE_FOLDER_ENTRIES_MAX + 1))
+                    below = self._list(
+                        path, islice(entries, limits.WORKSPACE_FOLDER_ENTRIES_MAX + 1)
+                    )
             except OSError as error:
                 self._skip(path, error)
                 continue
