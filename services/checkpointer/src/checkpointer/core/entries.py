@@ -57,6 +57,7 @@ FIXED: Final = 2
 """`Entry.cut`: every 16 KiB."""
 
 LENGTH_BYTES: Final = 8
+SHOWN_CHARACTERS_MAX: Final = 240
 
 Id = bytes
 Name = Annotated[bytes, Meta(min_length=1, max_length=NAME_BYTES_MAX)]
@@ -212,5 +213,12 @@ def unpack_lengths(data: bytes | memoryview) -> list[int]:
 
 
 def show(name: bytes) -> str:
-    """Return a name, or a path, for people: what is no UTF-8 is escaped."""
-    return name.decode("utf-8", "backslashreplace")
+    """Return a name, or a path, for people: what is no UTF-8 or not printable is escaped, what is long is cut."""
+    text = name.decode("utf-8", "backslashreplace")
+    if not text.isprintable():
+        shown = [one if one.isprintable() else ascii(one)[1:-1] for one in text]
+        text = "".join(shown)
+    if len(text) > SHOWN_CHARACTERS_MAX:
+        half = SHOWN_CHARACTERS_MAX // 2
+        text = f"{text[:half]}…{text[-half:]}"
+    return text

@@ -48,7 +48,11 @@ class Stat(NamedTuple):
 
     def is_same_file(self, other: Stat) -> bool:
         """Return whether both are of one file with the same content and metadata, whatever its names."""
-        return self._replace(link=0) == other._replace(link=0)
+        link = _LINK_FIELD
+        return self[:link] == other[:link] and self[link + 1 :] == other[link + 1 :]
+
+
+_LINK_FIELD: Final = Stat._fields.index("link")
 
 
 class Listing(NamedTuple):

@@ -191,8 +191,10 @@ def _attempt(fd: int, path: bytes, consume: Callable[[Source], T], seen: Stat | 
         attributes = read_attributes(fd, path)
     except OSError as exc:
         raise BadRead from exc
-    after = to_stat(os.fstat(fd))
-    return Reading(Outcome.READ if after == before else Outcome.TORN, before, value, attributes)
+    after = os.fstat(fd)
+    calm = after.st_ctime_ns == about.st_ctime_ns and after.st_mtime_ns == about.st_mtime_ns
+    calm = calm and after.st_size == about.st_size
+    return Reading(Outcome.READ if calm else Outcome.TORN, before, value, attributes)
 
 
 def _open(root: int, path: bytes) -> int:
@@ -213,16 +215,11 @@ def _outcome(error: OSError) -> Outcome:
 
 def to_stat(about: os.stat_result) -> Stat:
     """Return the signature in a file's status."""
-    return Stat(
-        about.st_ino,
-        0 if stat.S_ISDIR(about.st_mode) else about.st_size,
-        clip_time(about.st_mtime_ns),
-        clip_time(about.st_ctime_ns),
-        0,
-        about.st_mode,
-        about.st_uid,
-        about.st_gid,
-    )
+    mode, inode, _, _, uid, gid, size, _, _, _ = about
+    mtime_ns = clip_time(about.st_mtime_ns)
+    if stat.S_ISDIR(mode):
+        size = 0
+    return Stat(inode, size, mtime_ns, about.st_ctime_ns, 0, mode, uid, gid)
 
 
 def read_link(root: int, path: bytes) -> bytes | None:
