@@ -51,6 +51,18 @@ class Tree:
             for name, stat in folder.listing.entries()
         }
 
+    def dig(self, names: list[bytes]) -> None:
+        """Make directories in one another, and a file at the bottom, by descriptors."""
+        at = os.dup(self.fd)
+        for name in names:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, dir_fd=at)
+            below = os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=at)
+            os.close(at)
+            at = below
+        os.close(os.open(b"bottom", os.O_CREAT | os.O_WRONLY, dir_fd=at))
+        os.close(at)
+
     def settled(self) -> Scan:
         """Scan it until nothing is racy any more."""
         deadline = time.monotonic() + 10
