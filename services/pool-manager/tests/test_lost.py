@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from pool_manager.core.lost import Bounds, Detector
 from pool_manager.core.nodes import Nodes
+from pool_manager.core.rescues import Checkpointers
 from pool_manager.core.table import Row
 from shared.messages import NodeBeat, PodGone, WorkerBeat
 from shared.record import Record
@@ -66,7 +67,7 @@ def nodes() -> Nodes:
 @pytest.fixture
 def detector(nodes: Nodes) -> Detector:
     """A detector that started long ago."""
-    return Detector(nodes, Bounds(), START)
+    return Detector(nodes, Checkpointers(), Bounds(), START)
 
 
 def test_what_a_node_says_of_its_pod_is_proof(detector: Detector) -> None:
@@ -275,7 +276,7 @@ def test_an_owner_that_names_its_session_in_time_is_never_given_up(
 ) -> None:
     """Whatever reconnects happen in between, if it is heard again within the grace."""
     nodes = Nodes()
-    detector = Detector(nodes, Bounds(), CLAIMED - start)
+    detector = Detector(nodes, Checkpointers(), Bounds(), CLAIMED - start)
     now = CLAIMED
     for index, gap in enumerate(gaps):
         detector.heard(beat(), now)
@@ -292,7 +293,7 @@ def test_an_owner_that_names_its_session_in_time_is_never_given_up(
 @given(silent_from=st.floats(0, 5), start=st.floats(0, 30))
 def test_a_silent_owner_is_always_given_up_in_the_end(silent_from: float, start: float) -> None:
     """At the latest T_fence after its last heartbeat, its claim or the detector's start."""
-    detector = Detector(Nodes(), Bounds(), CLAIMED + 5 - start)
+    detector = Detector(Nodes(), Checkpointers(), Bounds(), CLAIMED + 5 - start)
     detector.heard(beat(), CLAIMED + silent_from)
 
     last = max(CLAIMED + silent_from, CLAIMED + 5 - start)

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+from pool_manager.adapters.checkpointers import BusCheckpointers
 from pool_manager.adapters.connection import connection
 from pool_manager.adapters.files import read_pools, read_signer
 from pool_manager.adapters.leaders import StreamLeaders
@@ -42,6 +43,7 @@ from pool_manager.loops.recover import Recoverer
 from pool_manager.loops.refill import Refiller
 from pool_manager.loops.renew import Renewer
 from pool_manager.loops.replay import Replayer
+from pool_manager.loops.rescue import Rescuer
 from pool_manager.loops.ring import Ringer
 from pool_manager.loops.shards import ShardWatch
 from pool_manager.loops.sweep import Keepers, Sweeper
@@ -102,8 +104,15 @@ class Manager:
         )
         self._refiller = Refiller(self.world, at("refill", slots), pods, mint)
         self._refiller.times = Times(start_s=settings.start_s, spare_s=settings.spare_s)
+        checkpointers = at("rescue", BusCheckpointers(bus))
+        rescuer = Rescuer(
+            self.world, at("rescue", truth), checkpointers, at("rescue", LocalPods(bus))
+        )
         self._recoverer = Recoverer(
-            self.world, at("recover", truth), at("recover", queue), at("recover", letters), notes
+            self.world,
+            (at("recover", truth), at("recover", queue), at("recover", letters)),
+            rescuer,
+            notes,
         )
         self._waker = Waker(self.world, at("wake", truth), at("wake", queue), notes)
         self._ringer = Ringer(self.world, at("ring", queue), self._refiller.wanted)
@@ -153,6 +162,7 @@ class Manager:
         hands = [
             self._refiller.hands,
             self._recoverer.hands,
+            self._recoverer.rescuer.hands,
             self._waker.hands,
             self._sweeper.hands,
             self._quotas.hands,
@@ -210,6 +220,7 @@ class Manager:
         await self._bus.subscribe(subjects.RECORDS_LIVE, ears.record)
         await self._bus.subscribe(subjects.slot_live("*"), ears.slot)
         await self._bus.subscribe(subjects.node_heartbeat(), ears.node)
+        await self._bus.subscribe(subjects.checkpointer_heartbeat(), ears.checkpointer)
         await self._bus.subscribe(subjects.heartbeat("*"), ears.worker)
         await self._bus.subscribe(subjects.gone("*"), ears.gone)
         await self._bus.subscribe(subjects.wake(), ears.wake)

@@ -11,14 +11,13 @@ from collections import deque
 import msgspec
 
 from pool_manager.core.nodes import Nodes
+from pool_manager.core.rescues import LATE_S, Checkpointers
 from pool_manager.core.table import Row, key_of
 from shared.messages import PodGone, WorkerBeat
 from shared.record import Death
 
 FORGET_S = 600.0
 GONE_KEPT_S = 120.0
-RESCUE_S = 30.0
-"""A rescue that takes longer is revoked like a dead owner."""
 DROP_WINDOW_S = 1.0
 MASS_MIN = 3
 PROCESS_DIED = frozenset({"exited", "killed", "sandbox_lost", "absent"})
@@ -64,9 +63,12 @@ class Worker(msgspec.Struct):
 class Detector:
     """Keeps the signs of life; judges owners. Pure: times are arguments."""
 
-    def __init__(self, nodes: Nodes, bounds: Bounds, now: float) -> None:
+    def __init__(
+        self, nodes: Nodes, checkpointers: Checkpointers, bounds: Bounds, now: float
+    ) -> None:
         """Start now; nobody is given up for silence until T_fence has passed."""
         self._nodes = nodes
+        self._checkpointers = checkpointers
         self._bounds = bounds
         self._workers: dict[str, Worker] = {}
         self._gone: dict[str, tuple[PodGone, float]] = {}
@@ -98,6 +100,11 @@ class Detector:
     def is_gone(self, pod: str) -> bool:
         """Return whether a node said that the pod is no more."""
         return pod in self._gone
+
+    def told_of(self, pod: str | None) -> PodGone | None:
+        """Return what a node said of the end of a pod."""
+        told = None if pod is None else self._gone.get(pod)
+        return None if told is None else told[0]
 
     def heard(self, beat: WorkerBeat, now: float) -> None:
         """Take in a heartbeat."""
@@ -171,14 +178,24 @@ class Detector:
             died = said in PROCESS_DIED and not left
             return Death(cause=cause, process_died=died, silent_ms=silent_ms)
         if record.state == "rescuing":
-            late = now - row.since > RESCUE_S
-            return Death(cause="rescue_late", process_died=False) if late else None
+            cause = self._judge_rescue(row, now)
+            return Death(cause=cause, process_died=False) if cause else None
         sign = self._by_node(row, now)
         if sign is None and now - self._started >= bounds.fence_s:
             sign = self._silence(row, worker, now)
         if sign is None:
             return None
         return Death(cause=sign, process_died=sign == "pod_absent", silent_ms=silent_ms)
+
+    def _judge_rescue(self, row: Row, now: float) -> str:
+        """Return why a rescue is given up; empty: it goes on. Silence of a checkpointer counts as a worker's does."""
+        record = row.record
+        if now - row.since > (record.rescue_until_ms - record.claimed_ms) / 1000 + LATE_S:
+            return "rescue_late"
+        settled = now - max(row.since, self._started) > self._bounds.suspect_s
+        if settled and self._checkpointers.is_silent(record.node, now):
+            return "checkpointer_lost"
+        return ""
 
     def _by_node(self, row: Row, now: float) -> str | None:
         """Return what the owner's node says of it by its heartbeats. That is a word, no silence."""

@@ -10,6 +10,7 @@ from pool_manager.core.lost import Bounds, Detector
 from pool_manager.core.nodes import Nodes
 from pool_manager.core.peers import Peers
 from pool_manager.core.plan import Facts, Times
+from pool_manager.core.rescues import Checkpointers
 from pool_manager.core.slots import SILENT_S, Phase, Slots
 from pool_manager.core.table import Table
 from shared.messages import NodeBeat, PodGone, Slot, WorkerBeat
@@ -43,7 +44,8 @@ class World:
         self.peers = Peers(me, now)
         self.table = Table()
         self.nodes = Nodes()
-        self.detector = Detector(self.nodes, bounds, now)
+        self.checkpointers = Checkpointers()
+        self.detector = Detector(self.nodes, self.checkpointers, bounds, now)
         self.pools = {spec.name: Slots(spec) for spec in pools}
 
     def facts(self, slots: Slots, busy: set[str]) -> Facts:
@@ -152,6 +154,7 @@ class World:
         """Drop what is too old to matter."""
         self.detector.forget(now)
         self.nodes.forget(now)
+        self.checkpointers.forget(now)
 
     def _fate(self, pod: str) -> Phase | None:
         if self.detector.is_gone(pod):

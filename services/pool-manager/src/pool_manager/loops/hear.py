@@ -20,6 +20,7 @@ from shared.errors import InvalidMessage
 from shared.ids import can_be_found
 from shared.messages import NodeBeat, PodGone, Slot, WorkerBeat
 from shared.record import ENDED, Record
+from shared.workspace import CheckpointerBeat
 
 log = logs.get(__name__)
 
@@ -29,6 +30,7 @@ SEQUENCE = "Nats-Sequence"
 _records = msgspec.json.Decoder(Record)
 _workers = msgspec.json.Decoder(WorkerBeat)
 _nodes = msgspec.json.Decoder(NodeBeat)
+_checkpointers = msgspec.json.Decoder(CheckpointerBeat)
 _gone = msgspec.json.Decoder(PodGone)
 _slots = msgspec.json.Decoder(Slot)
 _managers = msgspec.json.Decoder(ManagerBeat)
@@ -107,6 +109,12 @@ class Ears:
         if _is_said_by(message, "hbn", beat.node) and self._world.on_node(beat, time.monotonic()):
             self._refiller.wanted.set()
             self._recoverer.wanted.set()
+
+    def checkpointer(self, message: Heard) -> None:
+        """A node's checkpointer lives."""
+        beat = _checkpointers.decode(message.data)
+        if _is_said_by(message, "hbc", beat.node):
+            self._world.checkpointers.heard(beat, time.monotonic())
 
     def gone(self, message: Heard) -> None:
         """A pod is no more."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
 from pool_manager.core import ends
-from pool_manager.core.table import Row
+from pool_manager.core.table import Row, key_of
 from pool_manager.core.tokens import message_id
 from pool_manager.core.trail import TaskInHand
 from pool_manager.core.world import World
 from pool_manager.loops.hands import Hands, wait_for
 from pool_manager.loops.note import Notes
+from pool_manager.loops.rescue import Rescuer
 from pool_manager.ports import Known, Queue, Truth
 from pool_manager.ports.letters import Letters
 from shared import logs
@@ -40,20 +42,18 @@ class Recoverer:
     def __init__(
         self,
         world: World,
-        truth: Truth,
-        queue: Queue,
-        letters: Letters,
+        stores: tuple[Truth, Queue, Letters],
+        rescuer: Rescuer,
         notes: Notes | None = None,
     ) -> None:
         """Work on what `world` knows; what kills its workers ends among the dead letters."""
+        self.rescuer = rescuer
         self._notes = notes or Notes()
         self.wanted = asyncio.Event()
         """Set when an owner may have to be given up: judge at once."""
         self.hands = Hands("recover", count=24, pending_max=4096)
         self._world = world
-        self._truth = truth
-        self._queue = queue
-        self._letters = letters
+        self._truth, self._queue, self._letters = stores
         self.on_revoked: Callable[[Record, Death], None] = lambda _record, _death: None
         """Told of each owner that this pool-manager gave up."""
         self._condemned: dict[str, tuple[int, float]] = {}
@@ -99,7 +99,8 @@ class Recoverer:
         record, start_ns = row.record, time.time_ns()
         now_ms = start_ns // 1_000_000
         death, hit = await self._name_task(record, death)
-        revoked = revoke(record, death=death, now_ms=now_ms)
+        rescue = await self.rescuer.plan(record, death, hit)
+        revoked = revoke(record, death=death, now_ms=now_ms, rescue=rescue)
         buried: int | None = None
         try:
             if revoked.state == "poison":
@@ -135,6 +136,27 @@ class Recoverer:
         with self._notes.recovering(record, hit, death, start_ns):
             if revoked.state == "queued":
                 await send_token(self._queue, revoked, seq)
+            elif revoked.state == "rescuing" and record.owner is not None:
+                follow = partial(self._follow, revoked, record.owner)
+                self.rescuer.hands.offer(row.key, follow)
+
+    async def _follow(self, rescuing: Record, pod: str) -> None:
+        """See a rescue through, then let a worker have the session; one that failed is given up at once."""
+        why = await self.rescuer.see_through(rescuing, pod)
+        known = await self._truth.read(rescuing.tenant, rescuing.session)
+        if known is None:
+            return
+        self._apply(known)
+        record = known.record
+        if record.epoch != rescuing.epoch:
+            return  # somebody else has given it up, or claimed it already
+        if record.state == "queued":
+            await send_token(self._queue, record, known.seq)
+        elif record.state == "rescuing" and (
+            row := self._world.table.get(key_of(record.tenant, record.session))
+        ):
+            cause = why if why == "checkpointer_lost" else f"rescue_{why or 'lost'}"
+            await self._revoke(row, Death(cause=cause, process_died=False, in_task=False))
 
     async def _bury(self, poison: Record, task: str, result: TaskResult) -> int | None:
         """Keep the task that kills its workers as a dead letter, before its result says so."""
@@ -178,7 +200,9 @@ class Recoverer:
             return death, None
         if hit is not None:
             return msgspec.structs.replace(death, task=hit.task), hit
-        return msgspec.structs.replace(death, in_task=not death.process_died), None
+        # Read after its end, if that is known: then nobody can have begun anything since.
+        ended = death.process_died or self._world.detector.told_of(record.owner) is not None
+        return msgspec.structs.replace(death, in_task=not ended), None
 
     async def _task_in_hand(self, record: Record) -> TaskInHand | None:
         """Return the task that the owner had in hand, or may have had; None: there was nothing to do."""

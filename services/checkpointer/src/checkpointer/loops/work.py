@@ -1,0 +1,119 @@
+"""What a job does: the session must be the asker's, then its workspace is saved, restored or rescued."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import msgspec
+
+from checkpointer.core.asks import check_record, rescuer
+from checkpointer.ports.engine import Engine, Place, Progress
+from checkpointer.ports.truth import RecordStore
+from shared import logs
+from shared.errors import Conflict, InvariantBroken, OutcomeUnknown, Unavailable
+from shared.record import Hold, Record
+from shared.transitions import rescued
+from shared.workspace import CheckpointAsk, SnapshotRef
+
+log = logs.get(__name__)
+
+WRITE_TRIES = 5
+RETRY_S = 0.2
+
+
+class Publish(Protocol):
+    """Takes a snapshot, stores it and retains it."""
+
+    def __call__(
+        self,
+        record: Record,
+        ask: CheckpointAsk,
+        save: Callable[[SnapshotRef | None], Awaitable[SnapshotRef]],
+    ) -> Awaitable[SnapshotRef]:
+        """Return the snapshot once it is safe from collectors."""
+        ...
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What one node does at once."""
+
+    saves: int = 2
+    restores: int = 2
+
+
+class Work:
+    """Does jobs. Restores do not wait for saves: somebody waits for them."""
+
+    def __init__(
+        self, node: str, engine: Engine, records: RecordStore, publish: Publish, bounds: Bounds
+    ) -> None:
+        """Work for `node` on its own workspaces."""
+        self._node = node
+        self._engine = engine
+        self._records = records
+        self._publish = publish
+        self._turns = {
+            "save": asyncio.Semaphore(bounds.saves),
+            "rescue": asyncio.Semaphore(bounds.saves),
+            "restore": asyncio.Semaphore(bounds.restores),
+        }
+
+    async def __call__(self, ask: CheckpointAsk, progress: Progress) -> SnapshotRef | None:
+        """Do one job; return the snapshot that it made, or restored.
+
+        Raises:
+            StaleEpoch: the session is not the asker's (any more).
+            ServiceError: what the store, the workspace and the records say.
+        """
+        async with self._turns[ask.op]:
+            record, _ = await self._records.read_with_seq(ask.tenant, ask.session)
+            mine = check_record(ask, record, self._node)
+            match ask.op:
+                case "restore":
+                    return await self._restore(ask, progress)
+                case "save":
+                    return await self._save(mine, ask, progress)
+                case "rescue":
+                    return await self._rescue(mine, ask, progress)
+
+    async def _restore(self, ask: CheckpointAsk, progress: Progress) -> SnapshotRef:
+        if ask.snapshot is None:
+            raise InvariantBroken("checked when it was asked")
+        await self._engine.restore(_place_of(ask), ask.snapshot, progress)
+        return ask.snapshot
+
+    async def _save(self, record: Record, ask: CheckpointAsk, progress: Progress) -> SnapshotRef:
+        async def take(parent: SnapshotRef | None) -> SnapshotRef:
+            return await self._engine.save(_place_of(ask), parent, progress)
+
+        return await self._publish(record, ask, take)
+
+    async def _rescue(self, record: Record, ask: CheckpointAsk, progress: Progress) -> SnapshotRef:
+        snapshot = await self._save(record, ask, progress)
+        hold = Hold(rescuer(self._node), ask.epoch)
+        for _ in range(WRITE_TRIES):
+            now, seq = await self._records.read_with_seq(ask.tenant, ask.session)
+            if now is not None and _has(now, ask.epoch, snapshot):
+                return snapshot
+            check_record(ask, now, self._node)
+            assert now is not None
+            try:
+                await self._records.write(rescued(now, hold, snapshot=snapshot), seq)
+            except (Conflict, OutcomeUnknown, Unavailable) as exc:
+                log.info("rescue.unsure", session_id=ask.session, error=str(exc))
+                await asyncio.sleep(RETRY_S)
+            else:
+                return snapshot
+        raise Unavailable(f"session {ask.session}: its record could not be written after a rescue")
+
+
+def _place_of(ask: CheckpointAsk) -> Place:
+    return Place(pod=ask.pod, tenant=ask.tenant, session=ask.session)
+
+
+def _has(record: Record, epoch: int, snapshot: SnapshotRef) -> bool:
+    """Return whether a record says what `rescued` wrote: an answer was lost."""
+    named = (record.boundary, record.latest.snapshot if record.latest else None)
+    return record.epoch == epoch and record.state == "queued" and snapshot in named

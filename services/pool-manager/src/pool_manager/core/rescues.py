@@ -1,0 +1,150 @@
+"""Whether the workspace of a pod that died is worth saving, who can do it, and until when it is waited for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from shared.messages import PodGone
+from shared.pools import OnInterrupt
+from shared.record import Record
+from shared.workspace import CheckpointAsk, CheckpointerBeat, SnapshotRef
+
+ALIVE_S = 2.0
+"""A checkpointer that was not heard for so long is taken for dead or hung: nobody waits for it."""
+FORGET_S = 600.0
+FILES_LEFT = frozenset({"exited", "killed", "sandbox_lost", "zygote_lost"})
+"""What a living node says of a pod whose processes are gone and whose files it keeps."""
+GRACE_MS = 2_000
+BYTES_PER_MS = 100_000
+"""100 MB/s, of what the workspace may hold."""
+UNTIL_MAX_MS = 60_000
+LATE_S = 1.0
+"""Clocks, and the way of messages: a rescue is called late by others only after so much more."""
+
+
+class Checkpointer(msgspec.Struct, frozen=True):
+    """One as last heard."""
+
+    seen: float
+    started_ms: int
+    unavailable: str
+
+
+class Checkpointers:
+    """Which nodes' checkpointers live. Pure: times are arguments."""
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._known: dict[str, Checkpointer] = {}
+
+    def heard(self, beat: CheckpointerBeat, now: float) -> None:
+        """Take in a heartbeat."""
+        before = self._known.get(beat.node)
+        if before is not None and beat.started_ms < before.started_ms:
+            return  # a late one of a former process
+        self._known[beat.node] = Checkpointer(now, beat.started_ms, beat.unavailable)
+
+    def problem(self, node: str | None, now: float) -> str:
+        """Return why a node's checkpointer can't be asked now; empty: it can."""
+        known = None if node is None else self._known.get(node)
+        if known is None:
+            return "it was never heard"
+        if now - known.seen > ALIVE_S:
+            return f"it was silent for {now - known.seen:.1f} s"
+        return known.unavailable
+
+    def is_silent(self, node: str | None, now: float) -> bool:
+        """Return whether a checkpointer that was heard once is heard no more."""
+        known = None if node is None else self._known.get(node)
+        return known is None or now - known.seen > ALIVE_S
+
+    def forget(self, now: float) -> None:
+        """Drop those that were not heard for long."""
+        for node in [name for name, one in self._known.items() if now - one.seen > FORGET_S]:
+            del self._known[node]
+
+
+class _Wish(msgspec.Struct):
+    """The part of a task's body that matters here."""
+
+    on_interrupt: OnInterrupt | None = None
+    keep: bool = False
+    kind: str = ""
+    tty: Mapping[str, object] | None = None
+
+
+_decoder = msgspec.json.Decoder(_Wish)
+
+
+def are_files_left(gone: PodGone | None) -> bool:
+    """Return whether a dead pod's workspace is still on its node, by that node's word."""
+    return gone is not None and gone.cause in FILES_LEFT
+
+
+def is_worth_saving(record: Record, body: bytes | None, pool_rule: OnInterrupt) -> bool:
+    """Return whether what a dead pod's workspace holds beyond `boundary` will be used.
+
+    Args:
+        record: as its owner had it.
+        body: of the task in hand; None: there was none.
+        pool_rule: what the pool does with a task whose worker died, unless the task says otherwise.
+    """
+    if body is None:
+        return record.first_done
+    try:
+        wish = _decoder.decode(body)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return (
+            record.first_done
+        )  # it is refused when it is read: the next task goes on from the files
+    rule = "fail" if wish.tty is not None else wish.on_interrupt or pool_rule
+    if rule == "rerun":
+        return False  # it begins from `boundary`
+    return rule == "resume" or record.keep or wish.keep
+
+
+def newest(record: Record) -> SnapshotRef | None:
+    """Return the newest snapshot of a session: on it the next one builds."""
+    return record.latest.snapshot if record.latest is not None else record.boundary
+
+
+def patience_ms(record: Record, disk_bytes: int) -> int:
+    """Return how long a rescue may take, milliseconds.
+
+    Args:
+        record: the session's.
+        disk_bytes: what its pool lets a workspace hold.
+    """
+    ref = newest(record)
+    size = max(disk_bytes, 2 * ref.bytes if ref is not None else 0)
+    return min(GRACE_MS + size // BYTES_PER_MS, UNTIL_MAX_MS)
+
+
+def job_of(rescuing: Record) -> str:
+    """Return the id of a rescue: whoever asks, asks for the same one."""
+    return f"rescue-{rescuing.session}-{rescuing.epoch}"
+
+
+def ask_of(rescuing: Record, pod: str, now_ms: int) -> CheckpointAsk:
+    """Return what the checkpointer is asked.
+
+    Args:
+        rescuing: the record, as it was written when the owner was given up.
+        pod: the one that died.
+        now_ms: wall clock, milliseconds since 1970.
+    """
+    return CheckpointAsk(
+        job=job_of(rescuing),
+        op="rescue",
+        tenant=rescuing.tenant,
+        pool=rescuing.pool,
+        session=rescuing.session,
+        epoch=rescuing.epoch,
+        pod=pod,
+        task=rescuing.death_task,
+        attempt=rescuing.attempt,
+        snapshot=newest(rescuing),
+        left_s=max(0.0, (rescuing.rescue_until_ms - now_ms) / 1000),
+    )

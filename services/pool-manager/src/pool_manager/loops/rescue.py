@@ -1,0 +1,129 @@
+"""Has the workspaces of dead pods saved by their nodes' checkpointers, before anybody else may claim their sessions.
+
+The record says `rescuing` meanwhile. It is the checkpointer that writes what it saved into it, and so ends that state; where
+it does not in time, the recoverer gives it up like any owner, and the session goes on from what was saved before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import msgspec
+
+from pool_manager.core.rescues import (
+    are_files_left,
+    ask_of,
+    is_worth_saving,
+    patience_ms,
+)
+from pool_manager.core.trail import TaskInHand
+from pool_manager.core.world import World
+from pool_manager.loops.hands import Hands
+from pool_manager.ports import Pods, Truth
+from pool_manager.ports.checkpointers import Checkpointers
+from shared import logs
+from shared.errors import ServiceError
+from shared.record import Death, Record, Rescue
+from shared.workspace import CheckpointAnswer
+
+log = logs.get(__name__)
+
+AGAIN_S = 0.2
+DELETE_GRACE_S = 0.0
+
+
+def rescuer(node: str) -> str:
+    """Return the name under which a node's checkpointer owns what it rescues."""
+    return f"ckpt-{node}"
+
+
+class Rescuer:
+    """Decides whether to rescue, and sees each rescue through."""
+
+    def __init__(
+        self, world: World, truth: Truth, checkpointers: Checkpointers, pods: Pods
+    ) -> None:
+        """Work on what `world` knows."""
+        self.hands = Hands("rescue", count=32, pending_max=4096)
+        self._world = world
+        self._truth = truth
+        self._checkpointers = checkpointers
+        self._pods = pods
+
+    async def plan(self, record: Record, death: Death, hit: TaskInHand | None) -> Rescue | None:
+        """Return who saves a dead owner's workspace; None: nobody can, or nobody would use it.
+
+        Args:
+            record: as its owner had it.
+            death: why it is given up.
+            hit: the task in hand; None: there was none, or it is not known.
+        """
+        now = time.monotonic()
+        if record.state != "running" or record.node is None:
+            return None
+        if not are_files_left(self._world.detector.told_of(record.owner)):
+            return None
+        if not self._world.nodes.is_alive(record.node, now):
+            return None
+        if problem := self._world.checkpointers.problem(record.node, now):
+            log.warning("rescue.impossible", session_id=record.session, why=problem)
+            return None
+        slots = self._world.pools.get(record.pool)
+        if slots is None or (hit is None and death.in_task):
+            return None
+        try:
+            body = None if hit is None else await self._body(record, hit)
+        except ServiceError as exc:
+            log.warning("rescue.not_decided", session_id=record.session, error=str(exc))
+            return None
+        if not is_worth_saving(record, body, slots.spec.on_interrupt):
+            return None
+        wait_ms = patience_ms(record, slots.spec.limits.disk_mib << 20)
+        until_ms = int(time.time() * 1000) + wait_ms
+        return Rescue(owner=rescuer(record.node), node=record.node, until_ms=until_ms)
+
+    async def see_through(self, rescuing: Record, pod: str) -> str:
+        """Ask until the rescue has ended or is late; return why it failed, empty: it did not. Then delete the pod."""
+        assert rescuing.node is not None
+        why = "late"
+        while (now_ms := int(time.time() * 1000)) < rescuing.rescue_until_ms:
+            if self._world.checkpointers.is_silent(rescuing.node, time.monotonic()):
+                why = "checkpointer_lost"
+                break
+            ask = ask_of(rescuing, pod, now_ms)
+            try:
+                answer = await self._checkpointers.rescue(rescuing.node, ask)
+            except ServiceError as exc:
+                log.info("rescue.unanswered", session_id=rescuing.session, error=str(exc))
+                await asyncio.sleep(AGAIN_S)
+                continue
+            if answer.state in ("done", "failed"):
+                why = _why(answer)
+                break
+        log.info("rescue.ended", session_id=rescuing.session, pod=pod, why=why)
+        await self._delete(rescuing.node, pod)
+        return why
+
+    async def _delete(self, node: str, pod: str) -> None:
+        """Give up what is left of the pod; where that fails, its node does so by itself after a while."""
+        try:
+            await self._pods.delete(node, pod, DELETE_GRACE_S)
+        except ServiceError as exc:
+            log.info("pod.not_deleted", pod=pod, error=str(exc))
+
+    async def _body(self, record: Record, hit: TaskInHand) -> bytes:
+        """Return the body of the task in hand; empty where it is not there any more."""
+        if hit.is_first:
+            return await self._truth.payload(record) or b""
+        entry = await self._truth.entry(record.tenant, record.session, hit.task)
+        return entry.body if entry is not None else b""
+
+
+def _why(answer: CheckpointAnswer) -> str:
+    if answer.state == "done":
+        return ""
+    log.warning(
+        "rescue.failed", job=answer.job, error=answer.error and msgspec.to_builtins(answer.error)
+    )
+    return answer.error.code if answer.error is not None else "failed"
