@@ -21,6 +21,8 @@ FAST_S: Final = (
 """Buckets of what takes milliseconds as long as all is well."""
 WAIT_S: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0, 86400.0)
 """Buckets of what waits for a turn, or runs user code: up to a day."""
+AGE_S: Final = (1.0, 5.0, 10.0, 20.0, 30.0, 32.0, 35.0, 40.0, 60.0, 90.0, 120.0, 300.0, 1800.0)
+"""Buckets of the age of snapshots, close around the 30 s between two of them."""
 RECOVERY_S: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.5, 7.0, 10.0, 15.0, 30.0, 60.0)
 """Buckets of detection and recovery, close around what is promised: 1, 4.5, 7 and 15 s."""
 
@@ -32,7 +34,8 @@ LABELS: Final = {
     "cause": "what was seen: `process_exit`, `disconnect`, `heartbeats_missed`, … (`docs/results.md`)",
     "phase": "`starting`, `warm` or `bound`",
     "state": "a record's state; of nodes `alive` or `silent`",
-    "outcome": "`asked`, `refused` or `unanswered`",
+    "outcome": "of pods `asked`, `refused` or `unanswered`; of jobs `done`, `cancelled` or an error's code",
+    "op": "`save`, `restore` or `rescue`",
     "reason": "which bound or fault it was",
     "method": "`GET`, `POST`, `PUT`, `DELETE`, `WEBSOCKET`, …; a strange one is `other`",
     "route": "a route's template, `/v1/tasks/{task:str}`; what is refused before any route is `refused`",
@@ -157,6 +160,32 @@ NODE_START = _histogram(
     "node_pod_start_duration", "Both halves of a pod started, confinement included.", (), FAST_S
 )
 
+# ---------------------------------------------------------------------------------------------------------- checkpointer
+CHECKPOINT_JOBS = _counter(
+    "checkpoint_jobs", "Saves, restores and rescues that ended.", "op", "outcome"
+)
+CHECKPOINT_DURATION = _histogram(
+    "checkpoint_job_duration", "Job begun to its end, waiting for its turn included.", ("op",), FAST_S
+)  # fmt: skip
+CHECKPOINT_BYTES = _counter(
+    "checkpoint_bytes", "Bytes of files that jobs read from workspaces or wrote into them.", "op"
+)
+CHECKPOINT_INTERVAL = _histogram(
+    "checkpoint_interval",
+    "From one snapshot in a task to the next: the most work that the death of the node would have taken.",
+    (),
+    AGE_S,
+)
+CHECKPOINT_AGE = _gauge(
+    "checkpoint_age_max_seconds", "Age of the oldest snapshot of a session whose save is under way or failed; 0: none."
+)  # fmt: skip
+CHECKPOINTS_LATE = _gauge(
+    "checkpoints_late", "Sessions whose snapshot is older than the bound: alarm when it is not 0."
+)
+CHECKPOINT_STORE_UP = _gauge(
+    "checkpoint_store_up", "1 while the store of packs can be used; else 0."
+)
+
 # ----------------------------------------------------------------------------------------------------------- client-edge
 EDGE_OPEN = _gauge("edge_connections", "Clients that are connected.")
 EDGE_ACCEPTED = _counter("edge_accepted", "Connections that clients made.")
@@ -193,6 +222,9 @@ DECLARED: Final[dict[Service, tuple[Metric, ...]]] = {
         *COMMON, HTTP_REQUESTS, HTTP_DURATION, HTTP_OPEN, GATEWAY_TENANTS, GATEWAY_STREAMS, GATEWAY_TENANTS_OLD,
     ),
     "worker-agent": (*COMMON, *ON_THE_BUS),
-    "checkpointer": (*COMMON, *ON_THE_BUS),
+    "checkpointer": (
+        *COMMON, *ON_THE_BUS, CHECKPOINT_JOBS, CHECKPOINT_DURATION, CHECKPOINT_BYTES, CHECKPOINT_INTERVAL, CHECKPOINT_AGE,
+        CHECKPOINTS_LATE, CHECKPOINT_STORE_UP,
+    ),
 }  # fmt: skip
 """Which service exports what."""

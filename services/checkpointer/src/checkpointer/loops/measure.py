@@ -1,0 +1,69 @@
+"""What is counted of jobs, and the alarm when a session's newest snapshot grows too old."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from checkpointer.core.ages import Ages
+from checkpointer.loops.serve import Work
+from checkpointer.ports.engine import Progress
+from shared import logs
+from shared.errors import ServiceError
+from shared.metrics import Book, declared
+from shared.workspace import CheckpointAsk, SnapshotRef
+
+log = logs.get(__name__)
+
+EVERY_S = 1.0
+
+
+class Measured:
+    """Work that is counted."""
+
+    def __init__(self, work: Work, book: Book, bound_s: float) -> None:
+        """Do `work`; a snapshot older than `bound_s` seconds that a save should have replaced is told."""
+        self._work = work
+        self._book = book
+        self._ages = Ages(bound_s)
+
+    async def __call__(self, ask: CheckpointAsk, progress: Progress) -> SnapshotRef | None:
+        """Do one job; see `Work`."""
+        began = time.monotonic()
+        saves = ask.op != "restore"
+        if saves:
+            self._ages.asked(ask.session, began)
+        outcome = "cancelled"
+        try:
+            snapshot = await self._work(ask, progress)
+            outcome = "done"
+        except ServiceError as exc:
+            outcome = exc.code
+            raise
+        finally:
+            now = time.monotonic()
+            self._book.add(declared.CHECKPOINT_JOBS, ask.op, outcome)
+            self._book.observe(declared.CHECKPOINT_DURATION, ask.op, seconds=now - began)
+            self._book.add(declared.CHECKPOINT_BYTES, ask.op, amount=progress.done_bytes)
+        if saves:
+            interval_s = self._ages.saved(ask.session, (ask.task, ask.attempt), now)
+            if interval_s is not None:
+                self._book.observe(declared.CHECKPOINT_INTERVAL, seconds=interval_s)
+        return snapshot
+
+    async def watch(self, problem: Callable[[], str]) -> None:
+        """Note ages and the store's state every second, until cancelled.
+
+        Args:
+            problem: returns why the store can't be used; empty: it can.
+        """
+        while True:
+            now = time.monotonic()
+            self._book.set(declared.CHECKPOINT_AGE, value=self._ages.oldest_s(now))
+            count, fresh = self._ages.late(now)
+            self._book.set(declared.CHECKPOINTS_LATE, value=count)
+            self._book.set(declared.CHECKPOINT_STORE_UP, value=0 if problem() else 1)
+            for session, age_s in fresh:
+                log.error("checkpoint.late", session_id=session, age_s=round(age_s, 1))
+            await asyncio.sleep(EVERY_S)
