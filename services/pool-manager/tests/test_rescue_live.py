@@ -30,9 +30,7 @@ async def checkpointer(connect: Any) -> AsyncIterator[CheckpointerPeer]:
 
 
 @pytest.fixture
-async def worker(
-    start: Any, checkpointer: CheckpointerPeer, node: Any
-) -> WorkerPeer:
+async def worker(start: Any, checkpointer: CheckpointerPeer, node: Any) -> WorkerPeer:
     """A warm worker; two pool-managers look after it."""
     await start("pm-1", fence_s=1.6)
     await start("pm-2", fence_s=1.6)

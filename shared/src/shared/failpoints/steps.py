@@ -241,6 +241,10 @@ NOT_PLACED: dict[str, str] = {
             "result",
         )
     },
+    "pool_manager.rescue.rescue": "asked again under the same id; past the record's deadline whoever sees it gives the rescue up",
+    "pool_manager.rescue.payload": "without an answer nothing is rescued: the session goes on from its snapshots",
+    "pool_manager.rescue.entry": "without an answer nothing is rescued: the session goes on from its snapshots",
+    "pool_manager.rescue.delete": "the node gives a dead pod's files up by itself after a while",
     "pool_manager.recover.bury": "the third death in a task: judged again until it is done",
     "pool_manager.recover.remove": "a letter of a worker that lived after all: at worst it stays",
     "pool_manager.recover.payload": "the third death in a task: judged again until it is done",

@@ -102,7 +102,7 @@ def is_worth_saving(record: Record, body: bytes | None, pool_rule: OnInterrupt) 
     rule = "fail" if wish.tty is not None else wish.on_interrupt or pool_rule
     if rule == "rerun":
         return False  # it begins from `boundary`
-    return rule == "resume" or record.keep or wish.keep
+    return rule == "resume" or record.keep or wish.keep or wish.kind == "open"
 
 
 def newest(record: Record) -> SnapshotRef | None:

@@ -1,0 +1,85 @@
+"""Whether a dead pod's workspace is worth saving, and who can do it."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from pool_manager.core import rescues
+from pool_manager.core.rescues import Checkpointers
+from shared.messages import PodGone
+from shared.pools import OnInterrupt
+from shared.record import Record
+from shared.workspace import CheckpointerBeat, SnapshotRef
+
+RECORD = Record(
+    session="session-1", tenant="t", pool="p", state="running", lane="batch", client_lane="batch", keep=True,
+    accepted_ms=1, epoch=1, owner="w", node="n", first_done=True,
+)  # fmt: skip
+FIRST = replace(RECORD, keep=False, first_done=False)
+
+
+@pytest.mark.parametrize(
+    ("record", "body", "rule", "worth"),
+    [
+        (RECORD, None, "rerun", True),  # idle
+        (FIRST, None, "resume", False),  # nothing was ever done
+        (RECORD, b"{}", "rerun", False),
+        (RECORD, b"{}", "resume", True),
+        (RECORD, b"{}", "fail", True),  # the next task goes on from its files
+        (RECORD, b'{"on_interrupt": "rerun"}', "resume", False),
+        (RECORD, b'{"on_interrupt": "resume"}', "rerun", True),
+        (FIRST, b'{"on_interrupt": "resume"}', "rerun", True),
+        (FIRST, b'{"on_interrupt": "fail"}', "rerun", False),  # a one-shot's files go with it
+        (FIRST, b'{"on_interrupt": "fail", "keep": true}', "rerun", True),
+        (RECORD, b'{"tty": {"columns": 80}}', "rerun", True),  # terminals always fail
+        (RECORD, b"no json", "rerun", True),  # refused; the next task goes on from the files
+        (FIRST, b"", "resume", False),
+    ],
+)
+def test_what_will_be_used_is_worth_saving(
+    record: Record, body: bytes | None, rule: OnInterrupt, worth: bool
+) -> None:
+    """By the task's own rule, else its pool's; a task that begins again from `boundary` needs nothing."""
+    assert rescues.is_worth_saving(record, body, rule) == worth
+
+
+@pytest.mark.parametrize(
+    ("cause", "left"),
+    [("exited", True), ("killed", True), ("sandbox_lost", True), ("zygote_lost", True), ("deleted", False),
+     ("node_restarted", False), ("absent", False), ("start_failed", False)],
+)  # fmt: skip
+def test_files_are_left_of_pods_that_a_living_node_saw_die(cause: str, left: bool) -> None:
+    """A node that restarted has cleared away, and one that was told to delete a pod has done so."""
+    assert rescues.are_files_left(PodGone(pod="w", node="n", cause=cause)) == left
+
+
+def test_a_pod_that_nobody_saw_die_may_still_write() -> None:
+    """Silence is no proof."""
+    assert not rescues.are_files_left(None)
+
+
+def test_a_checkpointer_is_asked_while_it_is_heard_and_its_store_works() -> None:
+    """It says itself why it can't save."""
+    known = Checkpointers()
+    assert known.problem("n", 0.0)
+    known.heard(CheckpointerBeat(node="n", started_ms=5), 10.0)
+    known.heard(CheckpointerBeat(node="n", started_ms=4, unavailable="late, of the former"), 10.5)
+
+    assert known.problem("n", 11.9) == ""
+    assert "silent" in known.problem("n", 12.1)
+    known.heard(CheckpointerBeat(node="n", started_ms=5, unavailable="the store is down"), 13.0)
+    assert known.problem("n", 13.0) == "the store is down"
+    assert not known.is_silent("n", 13.0)
+    known.forget(13.0 + rescues.FORGET_S + 1)
+    assert known.is_silent("n", 13.0)
+
+
+def test_a_rescue_has_time_for_what_a_workspace_may_hold() -> None:
+    """Two seconds, and a second for each 100 MB; a minute at most."""
+    gib = 1 << 30
+    large = replace(RECORD, boundary=SnapshotRef(id="a" * 64, pack="t/s/p", at_ms=1, bytes=2 * gib))
+
+    assert rescues.patience_ms(RECORD, 100_000_000) == 3_000
+    assert rescues.patience_ms(large, 0) == 2_000 + 4 * gib // 100_000
+    assert rescues.patience_ms(RECORD, 1 << 50) == 60_000
