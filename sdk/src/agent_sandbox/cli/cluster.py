@@ -39,6 +39,11 @@ WAIT_S = 90.0
     help="Class for pools that say `auto`.",
 )
 @click.option(
+    "--store",
+    metavar="nats|FOLDER",
+    help="Where sessions' files are saved; `nats` the first time, and fixed from then on.",
+)
+@click.option(
     "--port",
     type=click.IntRange(0, BASE_PORT_MAX),
     help="First of fourteen ports in a row; 0: free ones.",
@@ -62,6 +67,7 @@ def up(state: Path | None, as_json: bool, wait_s: float, **wishes: Any) -> None:
         nodes=wishes["nodes"],
         pools=wishes["pools"],
         isolation=wishes["isolation"],
+        store=wishes["store"],
         base_port=wishes["port"],
     )
     with Progress(quiet=as_json) as progress:

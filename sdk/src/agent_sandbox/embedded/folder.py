@@ -47,6 +47,8 @@ class ClusterFile(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Annotated[int, Meta(ge=1, le=64)] = 2
     isolation: str | None = None
     """Class for the pools that say `auto`; None: the strongest that the nodes have."""
+    store: str = "nats"
+    """Where snapshots of workspaces lie: `nats`, in the cluster's own servers; or a folder, an absolute path."""
 
     @property
     def mark(self) -> str:

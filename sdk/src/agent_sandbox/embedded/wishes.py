@@ -23,6 +23,8 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int | None = None
     pools: Path | None = None
     isolation: str | None = None
+    store: str | None = None
+    """`nats`, or a folder."""
     base_port: int | None = None
     """First of fourteen ports in a row; 0: free ones."""
 
@@ -46,6 +48,8 @@ def keep(folder: Folder, cluster: ClusterFile, wishes: Wishes) -> ClusterFile:
     if wishes.isolation is not None:
         chosen = None if wishes.isolation == "auto" else wishes.isolation
         changed = msgspec.structs.replace(changed, isolation=chosen)
+    if wishes.store is not None:
+        changed = msgspec.structs.replace(changed, store=_store(cluster, wishes.store))
     if wishes.base_port is not None:
         changed = msgspec.structs.replace(changed, base_port=wishes.base_port or None)
     if wishes.pools is not None:
@@ -59,6 +63,22 @@ def keep(folder: Folder, cluster: ClusterFile, wishes: Wishes) -> ClusterFile:
     if changed != cluster:
         folder.write(changed)
     return changed
+
+
+def _store(cluster: ClusterFile, wished: str) -> str:
+    """Return where snapshots are to lie.
+
+    Raises:
+        InvalidMessage: it is no such place, or the cluster has its snapshots elsewhere already.
+    """
+    if wished != "nats":
+        wished = str(Path(wished).expanduser().absolute())
+    if cluster.servers and wished != cluster.store:
+        raise InvalidMessage(
+            f"store: can't be changed any more: files of sessions lie in {cluster.store}. "
+            "Choose another state folder with --state"
+        )
+    return wished
 
 
 class Kept:
@@ -93,7 +113,7 @@ def digest(folder: Folder) -> str:
         Rejected: the folder can't be read.
     """
     cluster = folder.read()
-    wished = [cluster.nodes, cluster.isolation, cluster.base_port]
+    wished = [cluster.nodes, cluster.isolation, cluster.base_port, cluster.store]
     with translating(folder.pools_file):
         text = folder.pools_file.read_bytes() if folder.pools_file.exists() else b""
     return hashlib.sha256(msgspec.json.encode(wished) + text).hexdigest()[:16]

@@ -23,6 +23,14 @@ class CheckpointerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     """File with its NATS user."""
     pods_dir: str
     """Where the node's pod directories are; it looks nowhere else."""
+    store: str = "nats"
+    """Where packs lie: `nats`, in streams of those servers; or an absolute path, a folder that all nodes share."""
+    saves_at_once: Annotated[int, Meta(ge=1, le=64)] = 2
+    """Saves and rescues of this node that run at once; others wait."""
+    restores_at_once: Annotated[int, Meta(ge=1, le=64)] = 4
+    """Likewise restores, for which somebody waits."""
+    age_bound_s: Annotated[float, Meta(gt=0)] = 90.0
+    """A session that asked for a save and whose newest snapshot is older, seconds, is told as late."""
     ready_file: str | None = None
     """Exists exactly while it takes work."""
     probes: str | None = None
@@ -42,5 +50,7 @@ class CheckpointerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
             ValueError: a name that is none, or one that our subjects use.
         """
         parse_name(self.node, "node")
+        if self.store != "nats" and not self.store.startswith("/"):
+            raise ValueError("store: 'nats' or an absolute path expected")
         if self.node == "any":
             raise ValueError("node: 'any' is taken by requests to whichever checkpointer is free")

@@ -69,17 +69,12 @@ class Engine(Protocol):
         ...
 
     async def restore(self, place: Place, snapshot: SnapshotRef, progress: Progress) -> None:
-        """Write a snapshot into a workspace, whatever an attempt that was broken off has left there.
+        """Write a snapshot into a workspace in place of all that is in it: an attempt may have been broken off before.
 
         Raises:
-            Conflict: somebody else's files are in it.
             LimitExceeded: the disk has no room.
             NotFound: the snapshot or a part of it is not there.
             InvalidMessage: it cannot be read.
             Unavailable: the store, now.
         """
-        ...
-
-    def forget(self, pod: str) -> None:
-        """Drop what is remembered of a pod's workspace: its user code may have run since in ways nobody saw."""
         ...

@@ -1,0 +1,93 @@
+"""Opens the store of packs, again and again until it can be used: the service is there meanwhile, and says why it is not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+from checkpointer.loops.patient_store import PatientStore
+from checkpointer.ports.engine import Engine, Place, Progress
+from shared import logs
+from shared.errors import ServiceError, Unavailable
+from shared.workspace import SnapshotRef
+
+log = logs.get(__name__)
+
+FIRST_S = 0.2
+MAX_S = 5.0
+LOOK_S = 1.0
+NOBODYS = "none/none/none"
+
+
+class Opening:
+    """The engine on a store that may not be open yet (an `Engine`)."""
+
+    def __init__(
+        self,
+        open_store: Callable[[], Awaitable[PatientStore]],
+        make_engine: Callable[[PatientStore], Engine],
+    ) -> None:
+        """Open nothing yet."""
+        self._open = open_store
+        self._make = make_engine
+        self._store: PatientStore | None = None
+        self._engine: Engine | None = None
+        self._why = "it is not open yet"
+
+    async def run(self) -> None:
+        """Open the store, then ask it for a sign of life whenever a call to it failed, until cancelled."""
+        pause_s = FIRST_S
+        while self._store is None:
+            try:
+                self._store = await self._open()
+            except ServiceError as exc:
+                if str(exc) != self._why:
+                    log.warning("store.not_open", code=exc.code, error=str(exc))
+                self._why = str(exc)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, MAX_S)
+        self._engine = self._make(self._store)
+        log.info("store.open", store=self._store.id)
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if not self._store.state.up:
+                with contextlib.suppress(ServiceError):  # there is none of that name: it answers
+                    await self._store.size(NOBODYS)
+
+    async def close(self) -> None:
+        """Close the store, if it is open."""
+        if self._store is not None:
+            await self._store.close()
+
+    @property
+    def id(self) -> str:
+        """Of the store; empty: not known yet."""
+        return "" if self._store is None else self._store.id
+
+    def problem(self) -> str:
+        """Return why the store can't be used now; empty: it can, as far as is known."""
+        if self._store is None:
+            return self._why
+        state = self._store.state
+        return "" if state.up else state.reason
+
+    async def save(
+        self, place: Place, parent: SnapshotRef | None, progress: Progress
+    ) -> SnapshotRef:
+        """See `Engine`."""
+        return await self._there().save(place, parent, progress)
+
+    async def restore(self, place: Place, snapshot: SnapshotRef, progress: Progress) -> None:
+        """See `Engine`."""
+        await self._there().restore(place, snapshot, progress)
+
+    def _there(self) -> Engine:
+        """Return the engine.
+
+        Raises:
+            Unavailable: the store is not open yet.
+        """
+        if self._engine is None:
+            raise Unavailable(f"the store of packs: {self._why}")
+        return self._engine
