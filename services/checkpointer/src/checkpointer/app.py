@@ -56,7 +56,9 @@ async def run(settings: CheckpointerSettings, stop: Stop) -> None:
 
 
 def _beat(settings: CheckpointerSettings, started_ms: int) -> CheckpointerBeat:
-    return CheckpointerBeat(node=settings.node, started_ms=started_ms)
+    return CheckpointerBeat(
+        node=settings.node, started_ms=started_ms, unavailable="it saves nothing yet"
+    )
 
 
 def _options(settings: CheckpointerSettings) -> BusOptions:
