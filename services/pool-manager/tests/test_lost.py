@@ -13,7 +13,6 @@ from pool_manager.core.rescues import Checkpointers
 from pool_manager.core.table import Row
 from shared.messages import NodeBeat, PodGone, WorkerBeat
 from shared.record import Record
-from shared.workspace import CheckpointerBeat
 
 START = 100.0
 CLAIMED = START + 10
@@ -259,39 +258,6 @@ def test_a_node_that_started_after_the_claim_killed_nobody(
 
     assert death is not None
     assert (death.cause, death.process_died) == ("node_restarted", False)
-
-
-def test_a_rescue_has_a_deadline_of_its_own(nodes: Nodes) -> None:
-    """It stands in the record; a checkpointer that is heard has all of that time, and what clocks may differ."""
-    checkpointers = Checkpointers()
-    detector = Detector(nodes, checkpointers, Bounds(), START)
-    rescuing = row(state="rescuing")
-    rescuing.record = replace(rescuing.record, claimed_ms=1_000, rescue_until_ms=21_000)
-
-    def judge(after_s: float) -> str | None:
-        now = CLAIMED + after_s
-        checkpointers.heard(CheckpointerBeat(node="n", started_ms=1), now)
-        death = detector.judge(rescuing, now)
-        return death and death.cause
-
-    assert judge(0) is None
-    assert judge(20.5) is None
-    assert judge(21.5) == "rescue_late"
-
-
-def test_a_checkpointer_that_is_silent_in_a_rescue_is_given_up(nodes: Nodes) -> None:
-    """Long before the deadline."""
-    checkpointers = Checkpointers()
-    detector = Detector(nodes, checkpointers, Bounds(), START)
-    rescuing = row(state="rescuing")
-    rescuing.record = replace(rescuing.record, claimed_ms=1_000, rescue_until_ms=61_000)
-    checkpointers.heard(CheckpointerBeat(node="n", started_ms=1), CLAIMED)
-
-    assert detector.judge(rescuing, CLAIMED + 1.9) is None
-    death = detector.judge(rescuing, CLAIMED + 2.1)
-
-    assert death is not None
-    assert (death.cause, death.process_died) == ("checkpointer_lost", False)
 
 
 @given(

@@ -6,7 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from pool_manager.core import rescues
+from pool_manager.core.lost import Bounds, Detector
+from pool_manager.core.nodes import Nodes
 from pool_manager.core.rescues import Checkpointers
+from pool_manager.core.table import Row
 from shared.messages import PodGone
 from shared.pools import OnInterrupt
 from shared.record import Record
@@ -16,6 +19,8 @@ RECORD = Record(
     session="session-1", tenant="t", pool="p", state="running", lane="batch", client_lane="batch", keep=True,
     accepted_ms=1, epoch=1, owner="w", node="n", first_done=True,
 )  # fmt: skip
+START = 100.0
+CLAIMED = START + 10
 FIRST = replace(RECORD, keep=False, first_done=False)
 
 
@@ -83,3 +88,36 @@ def test_a_rescue_has_time_for_what_a_workspace_may_hold() -> None:
     assert rescues.patience_ms(RECORD, 100_000_000) == 3_000
     assert rescues.patience_ms(large, 0) == 2_000 + 4 * gib // 100_000
     assert rescues.patience_ms(RECORD, 1 << 50) == 60_000
+
+
+def test_a_rescue_has_a_deadline_of_its_own() -> None:
+    """It stands in the record; a checkpointer that is heard has all of that time, and what clocks may differ."""
+    checkpointers = Checkpointers()
+    detector = Detector(Nodes(), checkpointers, Bounds(), START)
+    rescuing = Row("t.session-1", replace(RECORD, state="rescuing", owner="ckpt-n"), 7, CLAIMED)
+    rescuing.record = replace(rescuing.record, claimed_ms=1_000, rescue_until_ms=21_000)
+
+    def judge(after_s: float) -> str | None:
+        now = CLAIMED + after_s
+        checkpointers.heard(CheckpointerBeat(node="n", started_ms=1), now)
+        death = detector.judge(rescuing, now)
+        return death and death.cause
+
+    assert judge(0) is None
+    assert judge(20.5) is None
+    assert judge(21.5) == "rescue_late"
+
+
+def test_a_checkpointer_that_is_silent_in_a_rescue_is_given_up() -> None:
+    """Long before the deadline."""
+    checkpointers = Checkpointers()
+    detector = Detector(Nodes(), checkpointers, Bounds(), START)
+    rescuing = Row("t.session-1", replace(RECORD, state="rescuing", owner="ckpt-n"), 7, CLAIMED)
+    rescuing.record = replace(rescuing.record, claimed_ms=1_000, rescue_until_ms=61_000)
+    checkpointers.heard(CheckpointerBeat(node="n", started_ms=1), CLAIMED)
+
+    assert detector.judge(rescuing, CLAIMED + 1.9) is None
+    death = detector.judge(rescuing, CLAIMED + 2.1)
+
+    assert death is not None
+    assert (death.cause, death.process_died) == ("checkpointer_lost", False)

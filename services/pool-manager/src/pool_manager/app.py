@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from pool_manager.adapters.checkpointers import BusCheckpointers
 from pool_manager.adapters.connection import connection
@@ -24,12 +24,12 @@ from pool_manager.adapters.spans import SpanExport
 from pool_manager.adapters.truth import StreamTruth
 from pool_manager.core.clock import ServerClock
 from pool_manager.core.lost import Bounds
-from pool_manager.core.peers import BEAT_S, ManagerBeat
 from pool_manager.core.plan import Times
 from pool_manager.core.quota import Quotas
 from pool_manager.core.world import World
 from pool_manager.loops.answer import Answerer, Sources
 from pool_manager.loops.balance import Balancer
+from pool_manager.loops.beat import keep_beating, say_leaving
 from pool_manager.loops.cancel import Canceller
 from pool_manager.loops.expire import Expirer
 from pool_manager.loops.hear import Ears
@@ -48,7 +48,6 @@ from pool_manager.loops.ring import Ringer
 from pool_manager.loops.shards import ShardWatch
 from pool_manager.loops.sweep import Keepers, Sweeper
 from pool_manager.loops.wake import Waker
-from pool_manager.ports import Voice
 from pool_manager.settings import PoolSettings, of_workers
 from shared import logs, subjects
 from shared.bus import Bus, Subscription
@@ -63,6 +62,17 @@ from shared.traces import PlainTracer
 from shared.traces.settings import Traces
 
 log = logs.get(__name__)
+
+T = TypeVar("T")
+
+
+class At(Protocol):
+    """Puts failpoints before a port."""
+
+    def __call__(self, place: str, port: T, /) -> T:
+        """Return the port as a loop is to see it."""
+        ...
+
 
 FINISH_S = 2.0
 """For what is under way when the service leaves."""
@@ -104,16 +114,8 @@ class Manager:
         )
         self._refiller = Refiller(self.world, at("refill", slots), pods, mint)
         self._refiller.times = Times(start_s=settings.start_s, spare_s=settings.spare_s)
-        checkpointers = at("rescue", BusCheckpointers(bus))
-        rescuer = Rescuer(
-            self.world, at("rescue", truth), checkpointers, at("rescue", LocalPods(bus))
-        )
-        self._recoverer = Recoverer(
-            self.world,
-            (at("recover", truth), at("recover", queue), at("recover", letters)),
-            rescuer,
-            notes,
-        )
+        recovering = (truth, queue, letters)
+        self._recoverer = _recoverer(self.world, bus, recovering, at, notes)
         self._waker = Waker(self.world, at("wake", truth), at("wake", queue), notes)
         self._ringer = Ringer(self.world, at("ring", queue), self._refiller.wanted)
         self._quotas = QuotaKeeper(self.world, truth, voice, mint, quotas_of(settings))
@@ -254,6 +256,25 @@ class Manager:
         self._sweeper.survey_soon()
 
 
+def _recoverer(
+    world: World,
+    bus: Bus,
+    stores: tuple[StreamTruth, StreamQueue, StreamLetters],
+    at: At,
+    notes: Notes,
+) -> Recoverer:
+    """Return what gives up dead owners, with failpoints on its way out."""
+    truth, queue, letters = stores
+    rescuer = Rescuer(
+        world,
+        at("rescue", truth),
+        at("rescue", BusCheckpointers(bus)),
+        at("rescue", LocalPods(bus)),
+    )
+    ports = (at("recover", truth), at("recover", queue), at("recover", letters))
+    return Recoverer(world, ports, rescuer, notes)
+
+
 def quotas_of(settings: PoolSettings) -> Quotas:
     """Return what each tenant may have."""
     return Quotas(
@@ -261,21 +282,6 @@ def quotas_of(settings: PoolSettings) -> Quotas:
         inbox_entries_max=settings.inbox_entries_max,
         tenant_inbox_entries_max=settings.tenant_inbox_entries_max,
     )
-
-
-async def keep_beating(voice: Voice, me: str) -> None:
-    """Say to the others that this one lives, until cancelled."""
-    while True:
-        # Not connected: the others count this one out, and right so.
-        with suppress(ServiceError):
-            await voice.beat(ManagerBeat(manager=me))
-        await asyncio.sleep(BEAT_S)
-
-
-async def say_leaving(voice: Voice, me: str) -> None:
-    """Say to the others that they need not wait for this one."""
-    with suppress(ServiceError):  # they will notice
-        await voice.beat(ManagerBeat(manager=me, leaving=True))
 
 
 async def run(settings: PoolSettings, stop: Stop, traces: Traces | None = None) -> None:
