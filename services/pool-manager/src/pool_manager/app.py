@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-from pool_manager.adapters.checkpointers import BusCheckpointers
 from pool_manager.adapters.connection import connection
 from pool_manager.adapters.files import read_pools, read_signer
 from pool_manager.adapters.leaders import StreamLeaders
@@ -39,15 +38,14 @@ from pool_manager.loops.note import Notes
 from pool_manager.loops.objects import ObjectKeeper
 from pool_manager.loops.overdue import Overdue
 from pool_manager.loops.quota import QuotaKeeper
-from pool_manager.loops.recover import Recoverer
 from pool_manager.loops.refill import Refiller
 from pool_manager.loops.renew import Renewer
 from pool_manager.loops.replay import Replayer
-from pool_manager.loops.rescue import Rescuer
 from pool_manager.loops.ring import Ringer
 from pool_manager.loops.shards import ShardWatch
 from pool_manager.loops.sweep import Keepers, Sweeper
 from pool_manager.loops.wake import Waker
+from pool_manager.recovering import make_recoverer
 from pool_manager.settings import PoolSettings, of_workers
 from shared import logs, subjects
 from shared.bus import Bus, Subscription
@@ -62,17 +60,6 @@ from shared.traces import PlainTracer
 from shared.traces.settings import Traces
 
 log = logs.get(__name__)
-
-T = TypeVar("T")
-
-
-class At(Protocol):
-    """Puts failpoints before a port."""
-
-    def __call__(self, place: str, port: T, /) -> T:
-        """Return the port as a loop is to see it."""
-        ...
-
 
 FINISH_S = 2.0
 """For what is under way when the service leaves."""
@@ -115,7 +102,7 @@ class Manager:
         self._refiller = Refiller(self.world, at("refill", slots), pods, mint)
         self._refiller.times = Times(start_s=settings.start_s, spare_s=settings.spare_s)
         recovering = (truth, queue, letters)
-        self._recoverer = _recoverer(self.world, bus, recovering, at, notes)
+        self._recoverer = make_recoverer(self.world, bus, recovering, at, notes)
         self._waker = Waker(self.world, at("wake", truth), at("wake", queue), notes)
         self._ringer = Ringer(self.world, at("ring", queue), self._refiller.wanted)
         self._quotas = QuotaKeeper(self.world, truth, voice, mint, quotas_of(settings))
@@ -254,25 +241,6 @@ class Manager:
         self.world.was_deaf(time.monotonic())
         self._learner.wanted.set()
         self._sweeper.survey_soon()
-
-
-def _recoverer(
-    world: World,
-    bus: Bus,
-    stores: tuple[StreamTruth, StreamQueue, StreamLetters],
-    at: At,
-    notes: Notes,
-) -> Recoverer:
-    """Return what gives up dead owners, with failpoints on its way out."""
-    truth, queue, letters = stores
-    rescuer = Rescuer(
-        world,
-        at("rescue", truth),
-        at("rescue", BusCheckpointers(bus)),
-        at("rescue", LocalPods(bus)),
-    )
-    ports = (at("recover", truth), at("recover", queue), at("recover", letters))
-    return Recoverer(world, ports, rescuer, notes)
 
 
 def quotas_of(settings: PoolSettings) -> Quotas:
