@@ -12,7 +12,8 @@ from typing import Final
 import msgspec
 from pyfastcdc import FastCDC
 
-from checkpointer.core.entries import BY_CONTENT, FIXED, WHOLE
+from checkpointer.core.bounds import FRAME_RAW_BYTES_MAX
+from checkpointer.core.entries import BY_CONTENT, CHANGING, FIXED, WHOLE, Entry
 
 WHOLE_BYTES_MAX: Final = 32 * 1024
 """A file up to this size is one chunk."""
@@ -22,6 +23,8 @@ AVERAGE_BYTES_MAX: Final = 1024 * 1024
 LARGE_BYTES: Final = 256 * 1024 * 1024
 """Above this size a file is cut into larger chunks: about 16,384 of them, until it is seen to change in place."""
 LARGE_CHUNKS: Final = 16_384
+IN_PLACE_BYTES_MIN: Final = 1024 * 1024
+"""A smaller file is cut by content however it changes: little is won by fixed cuts, and the first ones store it anew."""
 WINDOW_BYTES: Final = 8 * 1024 * 1024
 """A file is read and cut in pieces of so many bytes; a chunk never ends at a piece's end for that reason alone."""
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
@@ -37,20 +40,37 @@ class Rule(msgspec.Struct, frozen=True):
     """Of `BY_CONTENT`: the average; chunks have a quarter of it to eight times as much."""
 
 
-def choose(size: int, head: bytes, before: int | None = None, *, in_place: bool = False) -> Rule:
+def choose(size: int, head: bytes, before: int = WHOLE) -> Rule:
     """Return how a file is to be cut.
 
     Args:
         size: its bytes.
         head: its first `MAGIC_BYTES` bytes.
-        before: `Entry.cut` of what the parent snapshot holds under this name; None: nothing.
-        in_place: it changed since then, and has the same size.
+        before: `Entry.cut` of what the parent snapshot holds under this name.
     """
     if size <= WHOLE_BYTES_MAX:
         return Rule(WHOLE)
-    if before == FIXED or head == SQLITE_MAGIC or (in_place and before == BY_CONTENT):
+    if head == SQLITE_MAGIC or before in {CHANGING, FIXED}:
         return Rule(FIXED)
     return Rule(BY_CONTENT, average_of(size))
+
+
+def note_change(rule: Rule, before: Entry, size: int, content: bytes) -> int:
+    """Return `Entry.cut` of a file that was cut by `rule`: one that changes in place is cut every 16 KiB from the next
+    time on. Not at once: it would have to be read twice, and one changed only by its mode would be stored anew.
+
+    Args:
+        rule: how it was cut.
+        before: what the parent snapshot holds under this name.
+        size: its bytes.
+        content: `Entry.content` to be.
+    """
+    in_place = (
+        rule.cut == BY_CONTENT == before.cut
+        and before.size == size >= IN_PLACE_BYTES_MIN
+        and before.content != content
+    )
+    return CHANGING if in_place else rule.cut
 
 
 def average_of(size: int) -> int:
@@ -73,7 +93,9 @@ class Cutter:
         cutter = self._by_average.get(average_bytes)
         if cutter is None:
             cutter = self._by_average[average_bytes] = FastCDC(
-                average_bytes, min_size=average_bytes // 4, max_size=average_bytes * 8
+                average_bytes,
+                min_size=average_bytes // 4,
+                max_size=min(average_bytes * 8, FRAME_RAW_BYTES_MAX),
             )
         for chunk in cutter.cut_buf(buffer):
             yield chunk.length

@@ -53,7 +53,9 @@ WHOLE: Final = 0
 """`Entry.cut`: not cut, one chunk or none."""
 BY_CONTENT: Final = 1
 """`Entry.cut`: where the content says (FastCDC)."""
-FIXED: Final = 2
+CHANGING: Final = 2
+"""`Entry.cut`: where the content says, and the file was seen to change in place: it is `FIXED` next time."""
+FIXED: Final = 3
 """`Entry.cut`: every 16 KiB."""
 
 LENGTH_BYTES: Final = 8

@@ -1,0 +1,222 @@
+"""Reads a batch of what changed, cuts it into chunks, and packs those that are new into frames. Runs in a thread."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from checkpointer.adapters.files.read import (
+    Outcome,
+    Reading,
+    Source,
+    read_file,
+    read_folder_attributes,
+    read_link,
+)
+from checkpointer.core import chunks
+from checkpointer.core.bounds import FRAME_RAW_BYTES, LIST_CHUNKS
+from checkpointer.core.chunks import FIXED_BYTES, WHOLE_BYTES_MAX, WINDOW_BYTES, Rule
+from checkpointer.core.content import Content, Piece
+from checkpointer.core.entries import CHUNKS, INLINE_BYTES_MAX, WHOLE, ZERO_ID
+from checkpointer.core.frames import DATA, Codec, Frame
+from checkpointer.core.ids import make_id
+from checkpointer.core.index import Index
+from checkpointer.core.listings import Stat
+from checkpointer.core.plan import Wanted
+
+SEGMENT_BYTES: Final = 32 * 1024 * 1024
+"""A larger file is read in parts of so many bytes, so that several threads work on it."""
+_ZEROS: Final = bytes(1024 * 1024)
+_LOOK_BYTES: Final = 64
+
+Attributes = tuple[tuple[bytes, bytes], ...]
+
+
+class Item(NamedTuple):
+    """One thing for a batch: all of something, or a part of a large file."""
+
+    wanted: Wanted
+    begin: int = 0
+    end: int | None = None
+    """None: to its end, wherever that is."""
+
+
+class Read(NamedTuple):
+    """What became of an item."""
+
+    item: Item
+    outcome: Outcome
+    stat: Stat | None = None
+    content: Content | None = None
+    """Of all of something with few chunks."""
+    pieces: list[Piece] | None = None
+    """Of a part, or of a file with many chunks."""
+    cut: int = WHOLE
+    attributes: Attributes = ()
+
+
+class Batch(NamedTuple):
+    """What a thread returns."""
+
+    reads: list[Read]
+    frames: list[Frame]
+    data_bytes: int
+    """Read."""
+
+
+class Gatherer:
+    """One thread's tools. All gatherers of a save share `claims`, so that each chunk is stored once."""
+
+    def __init__(self, root: int, parent: Index, claims: dict[bytes, int], owner: int) -> None:
+        """Keep them.
+
+        Args:
+            root: descriptor of the workspace's directory.
+            parent: what the parent snapshot holds: known, not stored again.
+            claims: chunk -> who stores it.
+            owner: this gatherer's number.
+        """
+        self._root = root
+        self._parent = parent
+        self._claims = claims
+        self._owner = owner
+        self._codec = Codec()
+        self._frames: list[Frame] = []
+        self._chunks: list[bytes | memoryview] = []
+        self._ids: list[bytes] = []
+        self._raw_bytes = 0
+        self._data_bytes = 0
+        self._mine: set[bytes] = set()
+        self._item: Item
+        self._rule = Rule(WHOLE)
+
+    def gather(self, items: list[Item]) -> Batch:
+        """Read all items.
+
+        Raises:
+            LimitExceeded: one is too large in some way; names it.
+            Damaged: a frame does not unpack to what went in.
+        """
+        self._frames, self._data_bytes = [], 0
+        reads = [self._read(item) for item in items]
+        self._seal()
+        return Batch(reads, self._frames, self._data_bytes)
+
+    def _read(self, item: Item) -> Read:
+        wanted = item.wanted
+        kind = stat.S_IFMT(wanted.stat.mode)
+        if kind == stat.S_IFREG:
+            return self._read_file(item)
+        if kind == stat.S_IFLNK:
+            target = read_link(self._root, wanted.path)
+            if target is None:
+                return Read(item, Outcome.GONE)
+            return Read(item, Outcome.READ, wanted.stat, Content(len(target), target))
+        attributes = read_folder_attributes(self._root, wanted.path)
+        return Read(item, Outcome.READ, wanted.stat, attributes=attributes)
+
+    def _read_file(self, item: Item) -> Read:
+        self._item = item
+        reading: Reading[Content | list[Piece]] = read_file(
+            self._root, item.wanted.path, self._consume, item.wanted.stat
+        )
+        value = reading.value
+        if isinstance(value, Content):
+            return Read(item, reading.outcome, reading.stat, value, None, value.cut, reading.attributes)
+        return Read(item, reading.outcome, reading.stat, None, value, self._rule.cut, reading.attributes)
+
+    def _consume(self, source: Source) -> Content | list[Piece]:
+        """Make chunks of an open file's content."""
+        item, size = self._item, source.size
+        if item.end is None and size <= WHOLE_BYTES_MAX:
+            data = source.read(0, size)
+            self._data_bytes += size
+            if size <= INLINE_BYTES_MAX:
+                return Content(size, data)
+            return Content(size, self._store(data, size), b"", CHUNKS, WHOLE)
+        head = source.read(0, min(size, chunks.MAGIC_BYTES))
+        self._rule = chunks.choose(size, head, item.wanted.before.cut)
+        end = size if item.end is None else min(item.end, size)
+        pieces = list(_joined(self._pieces(source, item.begin, end)))
+        if item.end is None and len(pieces) == 1 and pieces[0][1] == size:
+            return Content(size, pieces[0][0], b"", CHUNKS, self._rule.cut)
+        return pieces
+
+    def _pieces(self, source: Source, begin: int, end: int) -> Iterator[Piece]:
+        """Yield the chunks of a part of a file, holes as zeros, and store those that are new."""
+        at = begin
+        for start, stop in source.extents():
+            start = max(at, start - start % FIXED_BYTES)
+            stop = min(end, stop + -stop % FIXED_BYTES)
+            if stop <= start:
+                continue
+            if start > at:
+                yield ZERO_ID, start - at
+            at = stop
+            self._data_bytes += stop - start
+            rule = self._rule
+            if rule.cut == WHOLE:  # it has become small since the scan
+                data = source.read(start, stop - start)
+                yield self._store(data, len(data)), len(data)
+                continue
+            windows = (
+                source.read(place, min(WINDOW_BYTES, stop - place))
+                for place in range(start, stop, WINDOW_BYTES)
+            )
+            for chunk in self._codec.cutter.pieces(rule, windows):
+                yield self._store(chunk, len(chunk)), len(chunk)
+        if end > at:
+            yield ZERO_ID, end - at
+
+    def _store(self, chunk: bytes | memoryview, size: int) -> bytes:
+        """Return the id of a chunk; take it into the open frame if nobody has stored it."""
+        if chunk[:_LOOK_BYTES] == _ZEROS[: min(size, _LOOK_BYTES)] and _is_zero(chunk):
+            return ZERO_ID
+        one = make_id(chunk)
+        if one in self._mine or one in self._parent:
+            return one
+        if self._claims.setdefault(one, self._owner) != self._owner:
+            return one
+        self._mine.add(one)
+        if self._raw_bytes and self._raw_bytes + size > FRAME_RAW_BYTES:
+            self._seal()
+        self._chunks.append(chunk)
+        self._ids.append(one)
+        self._raw_bytes += size
+        return one
+
+    def _seal(self) -> None:
+        """Close the open frame."""
+        if self._chunks:
+            self._frames.append(self._codec.seal(DATA, self._chunks, self._ids))
+            self._chunks, self._ids, self._raw_bytes = [], [], 0
+
+
+def _is_zero(chunk: bytes | memoryview) -> bool:
+    """Return whether a chunk holds zeros alone."""
+    step = len(_ZEROS)
+    return all(
+        bytes(chunk[at : at + step]) == _ZEROS[: min(step, len(chunk) - at)]
+        for at in range(0, len(chunk), step)
+    )
+
+
+def _joined(pieces: Iterator[Piece]) -> Iterator[Piece]:
+    """Yield the pieces, runs of zeros as one."""
+    zeros = 0
+    for piece in pieces:
+        if piece[0] == ZERO_ID:
+            zeros += piece[1]
+            continue
+        if zeros:
+            yield ZERO_ID, zeros
+            zeros = 0
+        yield piece
+    if zeros:
+        yield ZERO_ID, zeros
+
+
+def is_list(pieces: list[Piece]) -> bool:
+    """Return whether so many chunks need list nodes."""
+    return len(pieces) > LIST_CHUNKS

@@ -1,0 +1,127 @@
+"""What a save has to do: which directories are as the parent snapshot holds them, and which files are to be read.
+
+Only what the parent snapshot itself holds is reused, nothing else that was ever stored: a collector may have removed that.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from checkpointer.core.entries import (
+    DIRECTORY,
+    FIFO,
+    FILE,
+    SOCKET,
+    SYMLINK,
+    Entry,
+    decode_node,
+    show,
+)
+from checkpointer.core.listings import Listing, Stat
+from checkpointer.core.scans import Folder, Scan
+from checkpointer.core.trees import join
+
+KIND_OF: Final = {
+    stat.S_IFREG: FILE,
+    stat.S_IFDIR: DIRECTORY,
+    stat.S_IFLNK: SYMLINK,
+    stat.S_IFIFO: FIFO,
+    stat.S_IFSOCK: SOCKET,
+}
+NOTHING: Final = Entry(b"", FILE, 0, 0, 0, 0)
+"""What the parent snapshot holds under a name that is new."""
+
+
+class Known(Protocol):
+    """A directory as the parent snapshot was taken from it."""
+
+    @property
+    def listing(self) -> Listing:
+        """What was seen."""
+        ...
+
+    @property
+    def node(self) -> bytes:
+        """What was stored."""
+        ...
+
+
+class Wanted(NamedTuple):
+    """Something to be read: a file, a link's target, the attributes of a directory."""
+
+    folder: int
+    """Index in `Scan.folders`."""
+    path: bytes
+    stat: Stat
+    before: Entry
+    """What the parent snapshot holds under this name, or `NOTHING`."""
+
+    @property
+    def name(self) -> bytes:
+        """The last part of the path."""
+        return self.path.rpartition(b"/")[2]
+
+
+class Work(msgspec.Struct, frozen=True, gc=False):
+    """A directory that differs from the cached one."""
+
+    folder: int
+    """Index in `Scan.folders`."""
+    before: dict[bytes, Entry]
+    """What the parent snapshot holds of it."""
+    same: set[bytes]
+    """Names whose entries are as they were, but for what lies below directories."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What to do with a scan."""
+
+    works: dict[int, Work]
+    """By index in `Scan.folders`: those that differ."""
+    wanted: list[Wanted]
+    """In the order of the tree, so that neighbours share frames. A file of several names once."""
+
+
+def make_plan(scan: Scan, known: Mapping[bytes, Known]) -> Plan:
+    """Return what has to be read so that the parent's snapshot becomes one of this scan.
+
+    Args:
+        scan: what is there.
+        known: the cached directories by their paths; empty: everything is new.
+    """
+    works, wanted, linked = dict[int, Work](), list[Wanted](), set[int]()
+    for number, folder in enumerate(scan.folders):
+        old = known.get(folder.path)
+        if old is not None and old.listing == folder.listing:
+            continue
+        before: dict[bytes, Entry] = {}
+        same: set[bytes] = set()
+        if old is not None:
+            before = {entry.name: entry for entry in decode_node(old.node, show(folder.path))}
+            same = old.listing.settled_in(folder.listing) & before.keys()
+        works[number] = Work(number, before, same)
+        for item in _read(number, folder, before, same):
+            if item.stat.link:
+                if item.stat.link in linked:
+                    continue
+                linked.add(item.stat.link)
+            wanted.append(item)
+    return Plan(works, wanted)
+
+
+def _read(
+    number: int, folder: Folder, before: dict[bytes, Entry], same: set[bytes]
+) -> Iterator[Wanted]:
+    """Yield what is to be read in one directory."""
+    for name, about in folder.listing.sorted():
+        if name not in same and stat.S_IFMT(about.mode) not in {stat.S_IFIFO, stat.S_IFSOCK}:
+            yield Wanted(number, join(folder.path, name), about, before.get(name, NOTHING))
+
+
+def owner_number(number: int, of_root: int) -> int:
+    """Return `Entry.uid` or `Entry.gid` for a user or group id, given the one of the workspace's root."""
+    return 0 if number == of_root else number + 1
