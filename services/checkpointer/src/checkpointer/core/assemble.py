@@ -70,9 +70,7 @@ class Assembler:
         self._works = plan.works
         self._found = found
         self._keep = keep
-        self._links = {
-            item.stat.link: found[item.path] for item in plan.wanted if item.stat.link
-        }
+        self._links = {item.stat.link: found[item.path] for item in plan.wanted if item.stat.link}
         self._contents: dict[bytes, Content] = {}
         self._result = Assembled(Content(0, b""), {}, [], {})
 
@@ -91,7 +89,9 @@ class Assembler:
                 continue
             if work is None:
                 assert old is not None
-                entries = [self._refresh(folder, one) for one in decode_node(old.node, show(folder.path))]
+                entries = [
+                    self._refresh(folder, one) for one in decode_node(old.node, show(folder.path))
+                ]
             else:
                 entries = self._entries(folder, work, known)
             node = encode_node(entries)
@@ -131,7 +131,9 @@ class Assembler:
                 entry = _with_content(entry, self._content_of(path, known))
             elif entry != before and entry.kind == FILE:
                 self._result.changed.append(path)
-            entries.append(entry if entry.name == name else msgspec.structs.replace(entry, name=name))
+            entries.append(
+                entry if entry.name == name else msgspec.structs.replace(entry, name=name)
+            )
         return entries
 
     def _find(self, path: bytes, about: Stat) -> Found:

@@ -5,7 +5,7 @@ A list node holds ids and the bytes behind each, in two columns. An entry of for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -115,8 +115,8 @@ def read_list(data: bytes | memoryview, promised: Piece, where: str) -> list[Pie
     return list(zip(ids, lengths, strict=True))
 
 
-def expand(entry: Entry, fetch: Callable[[Id], bytes | memoryview], where: str) -> list[Piece]:
-    """Return all chunks of an entry's content, list nodes followed.
+def expand(entry: Entry, fetch: Callable[[Id], bytes | memoryview], where: str) -> Iterator[Piece]:
+    """Yield all chunks of an entry's content in order, list nodes followed.
 
     Args:
         entry: a file or a directory that is not `INLINE`.
@@ -126,12 +126,17 @@ def expand(entry: Entry, fetch: Callable[[Id], bytes | memoryview], where: str) 
     Raises:
         Damaged: a list node is not what it should be.
     """
-    level = pieces_of(entry)
-    for _ in range(entry.form - CHUNKS):
-        level = [piece for run in level for piece in _follow(run, fetch, where)]
-    return level
+    return _expand(pieces_of(entry), entry.form - CHUNKS, fetch, where)
 
 
-def _follow(run: Piece, fetch: Callable[[Id], bytes | memoryview], where: str) -> list[Piece]:
-    """Return what one list node names; a run of zeros stands for itself."""
-    return [run] if run[0] == ZERO_ID else read_list(fetch(run[0]), run, where)
+def _expand(
+    level: list[Piece], depth: int, fetch: Callable[[Id], bytes | memoryview], where: str
+) -> Iterator[Piece]:
+    if not depth:
+        yield from level
+        return
+    for run in level:
+        if run[0] == ZERO_ID:
+            yield run
+        else:
+            yield from _expand(read_list(fetch(run[0]), run, where), depth - 1, fetch, where)

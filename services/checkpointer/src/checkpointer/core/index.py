@@ -104,6 +104,11 @@ class Index:
         row = self._row(one)
         return None if row < 0 else Place(self._frames[row], self._ats[row], self._lengths[row])
 
+    @property
+    def frames(self) -> int:
+        """How many frames it knows; their numbers begin with 0."""
+        return len(self._frame_packs)
+
     def frame(self, number: int) -> FrameInfo:
         """Return where a frame lies."""
         return FrameInfo(
@@ -113,10 +118,6 @@ class Index:
             self._raw[number],
             self._kinds[number],
         )
-
-    def frames_of(self, pack: int) -> Iterator[int]:
-        """Yield the numbers of a pack's frames, in the order of their offsets."""
-        return (number for number, of in enumerate(self._frame_packs) if of == pack)
 
     def places(self) -> Iterator[tuple[bytes, Place]]:
         """Yield each chunk and where it lies."""

@@ -15,7 +15,7 @@ from checkpointer.adapters.files.read import (
     read_link,
 )
 from checkpointer.core import chunks
-from checkpointer.core.bounds import FRAME_RAW_BYTES, LIST_CHUNKS
+from checkpointer.core.bounds import FRAME_RAW_BYTES
 from checkpointer.core.chunks import FIXED_BYTES, WHOLE_BYTES_MAX, WINDOW_BYTES, Rule
 from checkpointer.core.content import Content, Piece
 from checkpointer.core.entries import CHUNKS, INLINE_BYTES_MAX, WHOLE, ZERO_ID
@@ -25,6 +25,10 @@ from checkpointer.core.index import Index
 from checkpointer.core.listings import Stat
 from checkpointer.core.plan import Wanted
 
+BATCH_BYTES: Final = 4 * 1024 * 1024
+"""Content that one thread reads at a time."""
+FILE_COST_BYTES: Final = 4096
+"""What opening a file counts for in a batch."""
 SEGMENT_BYTES: Final = 32 * 1024 * 1024
 """A larger file is read in parts of so many bytes, so that several threads work on it."""
 _ZEROS: Final = bytes(1024 * 1024)
@@ -123,8 +127,12 @@ class Gatherer:
         )
         value = reading.value
         if isinstance(value, Content):
-            return Read(item, reading.outcome, reading.stat, value, None, value.cut, reading.attributes)
-        return Read(item, reading.outcome, reading.stat, None, value, self._rule.cut, reading.attributes)
+            return Read(
+                item, reading.outcome, reading.stat, value, None, value.cut, reading.attributes
+            )
+        return Read(
+            item, reading.outcome, reading.stat, None, value, self._rule.cut, reading.attributes
+        )
 
     def _consume(self, source: Source) -> Content | list[Piece]:
         """Make chunks of an open file's content."""
@@ -146,9 +154,9 @@ class Gatherer:
     def _pieces(self, source: Source, begin: int, end: int) -> Iterator[Piece]:
         """Yield the chunks of a part of a file, holes as zeros, and store those that are new."""
         at = begin
-        for start, stop in source.extents():
-            start = max(at, start - start % FIXED_BYTES)
-            stop = min(end, stop + -stop % FIXED_BYTES)
+        for first, last in source.extents():
+            start = max(at, first - first % FIXED_BYTES)
+            stop = min(end, last + -last % FIXED_BYTES)
             if stop <= start:
                 continue
             if start > at:
@@ -217,6 +225,20 @@ def _joined(pieces: Iterator[Piece]) -> Iterator[Piece]:
         yield ZERO_ID, zeros
 
 
-def is_list(pieces: list[Piece]) -> bool:
-    """Return whether so many chunks need list nodes."""
-    return len(pieces) > LIST_CHUNKS
+def make_batches(wanted: list[Wanted]) -> Iterator[list[Item]]:
+    """Yield what is wanted in pieces of about `BATCH_BYTES`, a large file in parts."""
+    batch: list[Item] = []
+    cost = 0
+    for one in wanted:
+        size = one.stat.size if stat.S_ISREG(one.stat.mode) else 0
+        if size > 2 * SEGMENT_BYTES:
+            for begin in range(0, size, SEGMENT_BYTES):
+                yield [Item(one, begin, begin + SEGMENT_BYTES)]
+            continue
+        batch.append(Item(one))
+        cost += size + FILE_COST_BYTES
+        if cost >= BATCH_BYTES:
+            yield batch
+            batch, cost = [], 0
+    if batch:
+        yield batch

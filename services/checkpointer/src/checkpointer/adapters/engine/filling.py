@@ -1,0 +1,236 @@
+"""Brings files' content from the store and writes it: several reads under way, several threads that unpack and write."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import Final, NamedTuple
+
+from checkpointer.adapters.engine.nodes import ChunkReader
+from checkpointer.adapters.engine.stored import GETS_MAX
+from checkpointer.adapters.engine.threads import Bridge
+from checkpointer.adapters.files.restore import TreeWriter
+from checkpointer.adapters.files.sink import FileSink, Place
+from checkpointer.core.content import Piece, expand
+from checkpointer.core.entries import CHUNKS, INLINE, ZERO_ID, Entry, show
+from checkpointer.core.errors import Damaged
+from checkpointer.core.fetch import OPEN_MAX, TARGETS_MAX, Part, Range, Wanted, make_ranges
+from checkpointer.core.frames import Codec
+from checkpointer.core.ids import make_id
+from checkpointer.core.index import Index
+from checkpointer.core.trees import join
+
+WRITERS: Final = 2
+WAITING_MAX: Final = 4
+"""Answers of the store that wait for a writer."""
+
+
+class Filled:
+    """One file of a restore."""
+
+    def __init__(self, folder: bytes, entry: Entry) -> None:
+        """Name it.
+
+        Args:
+            folder: path of its directory.
+            entry: its own.
+        """
+        self.folder = folder
+        self.entry = entry
+        is_one = entry.form == CHUNKS and not entry.lengths
+        self.is_plain = entry.form == INLINE or (is_one and entry.content == ZERO_ID)
+        """Nothing of it lies in the store."""
+        self.is_one_chunk = is_one and not self.is_plain
+        self.links: list[Place] = []
+        self.done = False
+        self.sink: FileSink | None = None
+        self.left = 1
+        """Chunks to be written, and one until all of them are planned."""
+        self.lock = threading.Lock()
+
+    @property
+    def path(self) -> bytes:
+        """From the root."""
+        return join(self.folder, self.entry.name)
+
+
+class _Asked(NamedTuple):
+    """A request under way."""
+
+    range: Range
+    group: list[Filled]
+    answer: Future[bytes]
+
+
+class Filler:
+    """Writes files. For one thread, which waits until all is done."""
+
+    def __init__(
+        self, writer: TreeWriter, index: Index, bridge: Bridge, moved: Callable[[int, int], None]
+    ) -> None:
+        """Keep what is needed.
+
+        Args:
+            writer: makes the files.
+            index: where their chunks lie.
+            bridge: brings them.
+            moved: told the bytes of each finished file, and 1 + its links; from any thread.
+        """
+        self._writer = writer
+        self._index = index
+        self._bridge = bridge
+        self._moved = moved
+        self._lists = ChunkReader(index, bridge)
+        self._codecs = deque(Codec() for _ in range(WRITERS))
+        self._pool = ThreadPoolExecutor(WRITERS, thread_name_prefix="restore")
+        self._open: set[Filled] = set()
+        self.fetched_bytes = 0
+
+    def close(self) -> None:
+        """End the threads; drop what is half written."""
+        self._pool.shutdown(cancel_futures=True)
+        while self._open:
+            sink = self._open.pop().sink
+            if sink is not None:
+                sink.__exit__(BrokenOff, BrokenOff(), None)
+
+    def fill(self, files: Sequence[Filled]) -> None:
+        """Write all of these, and return when that is done.
+
+        Raises:
+            Damaged: a chunk is not what was written; names its path and pack.
+            ServiceError: the store's, the disk's.
+        """
+        asked: deque[_Asked] = deque()
+        writing: deque[Future[None]] = deque()
+        bridge, packs = self._bridge, self._index.packs
+        try:
+            for group, ranges in self._groups(files):
+                for one in ranges:
+                    call = bridge.store.get(packs[one.pack].key, one.start, one.length)
+                    asked.append(_Asked(one, group, bridge.start(call)))
+                    if len(asked) >= GETS_MAX:
+                        self._pass_on(asked.popleft(), writing)
+            while asked:
+                self._pass_on(asked.popleft(), writing)
+            while writing:
+                writing.popleft().result()
+        finally:
+            for each in asked:
+                each.answer.cancel()
+
+    def _pass_on(self, asked: _Asked, writing: deque[Future[None]]) -> None:
+        """Give an answer of the store to a writer."""
+        data = self._bridge.wait(asked.answer)
+        self.fetched_bytes += len(data)
+        while len(writing) >= WAITING_MAX:
+            writing.popleft().result()
+        writing.append(self._pool.submit(self._write_range, asked.range, data, asked.group))
+
+    def _groups(self, files: Sequence[Filled]) -> Iterator[tuple[list[Filled], list[Range]]]:
+        """Yield files, as many as are planned at once, and what to read for them."""
+        group: list[Filled] = []
+        parts: list[Part] = []
+        targets = several = 0
+        for one in files:
+            if one.is_plain:
+                self._write_plain(one)
+                continue
+            if not one.is_one_chunk:
+                several += 1
+            for offset, pieces in self._pieces(one):
+                parts.append(Part(len(group), one.path, offset, pieces))
+                group.append(one)
+                targets += len(pieces)
+                if targets >= TARGETS_MAX or several >= OPEN_MAX:
+                    yield group, make_ranges(parts, self._index)
+                    group, parts, targets, several = [], [], 0, 0
+        if group:
+            yield group, make_ranges(parts, self._index)
+
+    def _pieces(self, one: Filled) -> Iterator[tuple[int, list[Piece]]]:
+        """Yield a file's chunks in runs, each with its offset, and count them."""
+        entry = one.entry
+        if one.is_one_chunk:
+            yield 0, [(entry.content, entry.size)]
+            return
+        where, offset = show(one.path), 0
+        pieces = expand(entry, lambda each: self._lists.chunk(each, where), where)
+        while run := list(islice(pieces, TARGETS_MAX)):
+            with one.lock:
+                one.left += sum(piece[0] != ZERO_ID for piece in run)
+            yield offset, run
+            offset += sum(length for _, length in run)
+        self._count(one, 1)
+
+    def _write_range(self, one: Range, data: bytes, group: list[Filled]) -> None:
+        """Unpack what one request brought, and write it. In a writer's thread."""
+        self._bridge.check()
+        pack = self._index.packs[one.pack].key
+        if len(data) != one.length:
+            raise Damaged(f"{pack}: {len(data)} bytes at {one.start}, {one.length} were asked for")
+        codec = self._codecs.popleft()
+        try:
+            view = memoryview(data)
+            for frame in one.frames:
+                info = frame.info
+                stored = view[info.offset - one.start :][: info.stored_bytes]
+                raw = codec.unpack(stored, info.raw_bytes, f"{pack} at {info.offset}")
+                self._write_targets(memoryview(raw), frame, group, pack)
+        finally:
+            self._codecs.append(codec)
+
+    def _write_targets(
+        self, raw: memoryview, frame: Wanted, group: list[Filled], pack: str
+    ) -> None:
+        """Write the chunks of a frame to where they belong."""
+        for target in frame.targets:
+            one = group[target.file]
+            chunk = raw[target.at : target.at + target.length]
+            if make_id(chunk) != target.chunk:
+                what = f"chunk {target.chunk.hex()[:12]}"
+                raise Damaged(f"{show(one.path)}: {what} in pack {pack} has another hash")
+            if one.is_one_chunk:
+                self._writer.write_file(one.folder, one.entry, chunk, one.links)
+                self._finish(one)
+                continue
+            self._sink(one).write(target.offset, chunk)
+            self._count(one, 1)
+
+    def _sink(self, one: Filled) -> FileSink:
+        """Return an open file; opened by whoever writes to it first."""
+        with one.lock:
+            if one.sink is None:
+                sink = self._writer.open_file(one.folder, one.entry, one.links)
+                one.sink = sink.__enter__()
+                self._open.add(one)
+            return one.sink
+
+    def _count(self, one: Filled, written: int) -> None:
+        """Note that chunks of a file are written; complete it after the last one."""
+        with one.lock:
+            one.left -= written
+            if one.left:
+                return
+        sink = self._sink(one)
+        self._open.discard(one)
+        sink.__exit__(None, None, None)
+        one.sink = None
+        self._finish(one)
+
+    def _write_plain(self, one: Filled) -> None:
+        """Write a file that needs nothing from the store."""
+        data = one.entry.content if one.entry.form == INLINE else b""
+        self._writer.write_file(one.folder, one.entry, data, one.links)
+        self._finish(one)
+
+    def _finish(self, one: Filled) -> None:
+        one.done = True
+        self._moved(one.entry.size, 1 + len(one.links))
+
+
+class BrokenOff(Exception):
+    """Why a file is not completed: its restore ended before."""

@@ -1,0 +1,284 @@
+"""A save, in a thread of its own: scan, read what changed, store what is new, name it all by one snapshot."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from checkpointer.adapters.engine.findings import Findings
+from checkpointer.adapters.engine.gather import Batch, Gatherer, Item, make_batches
+from checkpointer.adapters.engine.remember import SavedTree, make_key, memo_file, remember_saved
+from checkpointer.adapters.engine.stored import StoredSnapshot, load_memo, save_memo
+from checkpointer.adapters.engine.threads import Bridge, Uploads
+from checkpointer.adapters.files.cache import CachedFolder, CacheKey, load_cache
+from checkpointer.adapters.files.scan import scan
+from checkpointer.core.assemble import Assembled, Assembler
+from checkpointer.core.entries import DIRECTORY, Entry
+from checkpointer.core.frames import BODY, Codec, Frame
+from checkpointer.core.hot import next_hot
+from checkpointer.core.index import Index
+from checkpointer.core.nodes import NodeWriter
+from checkpointer.core.packs import PackBuilder, PackInfo
+from checkpointer.core.plan import Plan, make_plan
+from checkpointer.core.scans import Look, Scan
+from checkpointer.core.snapshot import VERSION, Snapshot, encode_snapshot, keys_of
+from shared.workspace import SnapshotRef
+
+THREADS_MAX: Final = 4
+ALONE_BYTES: Final = 8 * 1024 * 1024
+"""Less than that is read by the save's own thread."""
+
+
+class SaveJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What to save."""
+
+    root: int
+    """Descriptor of the workspace's directory; stays the caller's."""
+    tenant: str
+    session: str
+    parent: SnapshotRef | None
+    look: Look = Look()
+    epoch: int = 0
+    task: str = ""
+    position: int = 0
+    excludes: tuple[str, ...] = ()
+    """As they stand in the body; `look` holds them compiled."""
+    cache: Path | None = None
+    """File of what is remembered between saves; one beside it holds the packs'. None: everything is read."""
+
+
+class Saved(msgspec.Struct, frozen=True, kw_only=True):
+    """What a save came to."""
+
+    ref: SnapshotRef | None
+    """The new snapshot; the parent where nothing had changed; None: there was none, and the workspace is empty."""
+    is_new: bool
+    torn: tuple[bytes, ...] = ()
+    skipped: dict[bytes, str] = {}
+    stored_bytes: int = 0
+    """Uploaded."""
+    read_bytes: int = 0
+    """Content that was read."""
+
+
+class Watcher(msgspec.Struct):
+    """Whom a save tells how far it is; called in its thread."""
+
+    scanned: Callable[[], None] = lambda: None
+    """Nothing of the live tree is needed any more."""
+    moved: Callable[[int, int, int, int], None] = lambda _done, _of, _entries, _of_entries: None
+    """Bytes and entries done, and of how many."""
+
+
+def save(job: SaveJob, bridge: Bridge, watcher: Watcher) -> Saved:
+    """Store a snapshot of a workspace, unless nothing changed.
+
+    Raises:
+        LimitExceeded: names the path and the limit.
+        Damaged, NotFound: the parent snapshot is not what was stored.
+        Unavailable: the store or the disk.
+    """
+    return _Save(job, bridge, watcher).run()
+
+
+class _Save:
+    """One save's state."""
+
+    def __init__(self, job: SaveJob, bridge: Bridge, watcher: Watcher) -> None:
+        self._job = job
+        self._bridge = bridge
+        self._watcher = watcher
+        self._codec = Codec()
+        self._memo = load_memo(memo_file(job.cache), bridge.store.id)
+        self._stored = (
+            None if job.parent is None else StoredSnapshot(job.parent, bridge, self._memo)
+        )
+        self._parent: Snapshot | None = None
+        self._index = Index()
+        self._uploads = Uploads(bridge, job.tenant, job.session)
+        self._sealed: list[tuple[int, bytes]] = []
+        """Size and tail of each new pack."""
+        self._pack = PackBuilder()
+        self._read_bytes = 0
+
+    def _key(self, seen: Scan, of: SnapshotRef | None) -> CacheKey:
+        return make_key(self._bridge.store.id, (self._job.tenant, self._job.session), seen, of)
+
+    def run(self) -> Saved:
+        """Do it."""
+        at_ms = int(time.time() * 1000)
+        job = self._job
+        seen = scan(job.root, job.look, lambda _entries, _bytes: self._bridge.check())
+        key = self._key(seen, job.parent)
+        known = load_cache(job.cache, key) if job.cache and job.parent else {}
+        plan = make_plan(seen, known)
+        if job.parent is None and not seen.entries:
+            self._watcher.scanned()
+            return Saved(ref=None, is_new=False, skipped=seen.skipped)
+        if self._stored is not None:
+            self._parent = self._stored.body()
+            if plan.works:
+                self._index = self._stored.index(self._parent)
+        try:
+            return self._store(seen, plan, known, at_ms)
+        except BaseException:
+            self._uploads.abandon()
+            raise
+
+    def _store(self, seen: Scan, plan: Plan, known: dict[bytes, CachedFolder], at_ms: int) -> Saved:
+        """Read, build the tree, and store what is new."""
+        nodes = NodeWriter(self._index, self._codec)
+        findings = Findings(seen, nodes.keep_chunk)
+        total_bytes = sum(item.stat.size for item in plan.wanted if stat.S_ISREG(item.stat.mode))
+        done = 0
+        for batch in self._gather(plan, total_bytes):
+            findings.add(batch.reads)
+            done += len(batch.reads)
+            self._read_bytes += batch.data_bytes
+            self._watcher.moved(self._read_bytes, total_bytes, done, len(plan.wanted))
+            for frame in batch.frames:
+                self._add(frame)
+        self._watcher.scanned()
+        tree = Assembler(seen, plan, findings.found, nodes.keep).build(known)
+        torn = tuple(sorted(findings.torn))
+        parent, ref = self._parent, self._job.parent
+        is_new = parent is None or (bool(tree.root.size) and not _same_root(parent.root, tree))
+        if is_new:
+            ref = self._publish(seen, tree, torn, nodes.frames(), at_ms)
+        if self._job.cache is not None and (plan.works or is_new):
+            save_memo(memo_file(self._job.cache), self._memo)
+            remember_saved(
+                self._job.cache, self._key(seen, ref), SavedTree(seen, plan, tree, known)
+            )
+        return Saved(
+            ref=ref,
+            is_new=is_new,
+            torn=torn,
+            skipped=seen.skipped,
+            stored_bytes=self._uploads.stored_bytes,
+            read_bytes=self._read_bytes,
+        )
+
+    def _gather(self, plan: Plan, total_bytes: int) -> Iterator[Batch]:
+        """Read all that the plan wants, in order: by this thread, or by several."""
+        claims: dict[bytes, int] = {}
+        batches = make_batches(plan.wanted)
+        root, index = self._job.root, self._index
+        if total_bytes <= ALONE_BYTES:
+            alone = Gatherer(root, index, claims, 0)
+            for items in batches:
+                self._bridge.check()
+                yield alone.gather(items)
+            return
+        count = min(THREADS_MAX, os.cpu_count() or 1)
+        idle = deque(Gatherer(root, index, claims, number) for number in range(count))
+
+        def gather(items: list[Item]) -> Batch:
+            one = idle.popleft()
+            try:
+                return one.gather(items)
+            finally:
+                idle.append(one)
+
+        under_way: deque[Future[Batch]] = deque()
+        with ThreadPoolExecutor(count, thread_name_prefix="gather") as pool:
+            try:
+                for items in batches:
+                    self._bridge.check()
+                    under_way.append(pool.submit(gather, items))
+                    if len(under_way) > count + 1:
+                        yield under_way.popleft().result()
+                while under_way:
+                    yield under_way.popleft().result()
+            finally:
+                for future in under_way:
+                    future.cancel()
+
+    def _add(self, frame: Frame) -> None:
+        """Put a frame into the open pack; send the pack off when it is full."""
+        self._pack.add(frame)
+        if self._pack.size >= self._bridge.store.pack_bytes:
+            self._send()
+
+    def _send(self) -> None:
+        data, tail_bytes = self._pack.seal(self._codec)
+        self._sealed.append((len(data), data[len(data) - tail_bytes :]))
+        self._pack = PackBuilder()
+        self._uploads.put(data)
+
+    def _infos(self) -> list[PackInfo]:
+        """Wait for all packs that are on their way; return and remember them."""
+        infos = []
+        for key, (size, tail) in zip(self._uploads.keys(), self._sealed, strict=True):
+            self._memo.tails[key], self._memo.sizes[key] = tail, size
+            infos.append(PackInfo(key, size, len(tail)))
+        return infos
+
+    def _publish(
+        self, seen: Scan, tree: Assembled, torn: tuple[bytes, ...], frames: list[Frame], at_ms: int
+    ) -> SnapshotRef:
+        """Store the nodes and the body; return the snapshot."""
+        for frame in frames:
+            self._add(frame)
+        job, parent = self._job, self._parent
+        before = () if parent is None or self._stored is None else self._stored.packs(parent)
+        root = tree.root
+        snapshot = Snapshot(
+            version=VERSION,
+            session=job.session,
+            tenant=job.tenant,
+            root=Entry(
+                b"",
+                DIRECTORY,
+                0,
+                0,
+                0,
+                seen.mtime_ns,
+                root.size,
+                root.content,
+                root.lengths,
+                root.form,
+                root.cut,
+            ),
+            parent=job.parent.id if job.parent else None,
+            lineage=job.parent.lineage + 1 if job.parent else 1,
+            epoch=job.epoch,
+            at_ms=at_ms,
+            position=job.position,
+            task=job.task,
+            entries=seen.entries,
+            content_bytes=seen.data_bytes,
+            packs=(*before, *self._infos()),
+            index=parent.index if parent else None,
+            torn=torn,
+            excludes=job.excludes,
+            hot=next_hot(parent.hot, tree.changed) if parent else (),
+        )
+        body, one = encode_snapshot(snapshot)
+        self._pack.add(self._codec.seal(BODY, [body], [one]))
+        self._send()
+        own = self._infos()[-1]
+        ref = SnapshotRef(
+            id=one.hex(),
+            pack=own.key,
+            at_ms=at_ms,
+            entries=snapshot.entries,
+            bytes=snapshot.content_bytes,
+            lineage=snapshot.lineage,
+        )
+        self._memo.bodies[ref.id] = body
+        self._memo.forget_but(ref.id, keys_of(snapshot, ref))
+        return ref
+
+
+def _same_root(before: Entry, tree: Assembled) -> bool:
+    """Return whether two trees are equal."""
+    return (before.content, before.lengths) == (tree.root.content, tree.root.lengths)
