@@ -42,10 +42,12 @@ class FileSink:
         if state.gate_is_open:
             self._name = state.hidden_name()
         try:
-            self._in = state.folders.get(self._folder)
+            # A descriptor of its own: the file may stay open while its threads go on to many other directories.
+            self._in = os.dup(state.folders.get(self._folder))
             mode = state.dresser.mode_to_create(entry)
             self._fd = os.open(self._name, _CREATE, mode, dir_fd=self._in)
         except OSError as error:
+            self._close()
             state.settle(self._path, error)
         return self
 
@@ -79,7 +81,13 @@ class FileSink:
             self._abandon()
             self._state.settle(self._path, error)
         finally:
-            os.close(self._fd)
+            self._close()
+
+    def _close(self) -> None:
+        for fd in (self._fd, self._in):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = self._in = -1
 
     def _finish(self) -> None:
         """Complete the file, then show it under its names."""
