@@ -208,7 +208,7 @@ def checkpointer(node: str) -> Permissions:
     """One node's checkpointer: hears what workers and pool-managers ask of it, keeps the heads of workspaces.
 
     It may write any record, for what it rescues; that it writes only those of sessions it was asked for is its code's
-    business. It purges no state.
+    business, and that it purges no state but heads of workspaces that were deleted.
     """
     return Permissions(
         (
@@ -220,7 +220,8 @@ def checkpointer(node: str) -> Permissions:
             # Packs: each is written once; they are the checkpointers' alone, to remove too.
             "pack.>",
             *(f"{get}.pack.>" for get in _each("$JS.API.DIRECT.GET", _PACKS)),
-            *_each("$JS.API.STREAM.PURGE", _PACKS),
+            # Of state streams, the heads of deleted workspaces: servers do not look at what a purge is of.
+            *_each("$JS.API.STREAM.PURGE", _PACKS + _STATES),
             *_each("$JS.API.STREAM.INFO", _PACKS),
         ),
         (
