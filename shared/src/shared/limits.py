@@ -98,6 +98,14 @@ DEAD_LETTERS_MAX: Final = 1_000
 CHECKPOINT_JOBS_MAX: Final = 1_024
 """Saves and restores that one node's checkpointer has under way or waiting at once. Above: the next one is `unavailable`
 and asked for again later."""
+SNAPSHOT_NAME_LENGTH_MAX: Final = 64
+"""Characters in the name of a snapshot. Above: the request is refused."""
+SNAPSHOTS_NAMED_MAX: Final = 32
+"""Snapshots of one session that are kept by a name. Above: the next name is refused."""
+FORKS_MAX: Final = 100
+"""Forks of one session that have not ended. Above: the next one is refused."""
+DIFF_CHANGES_MAX: Final = 100_000
+"""Differences between two snapshots that can be paged through. Above: the last page is the end, and `truncated` says so."""
 INTERRUPTIONS_KEPT: Final = 8
 """Interruptions of one task that its record remembers. Above: the oldest are forgotten."""
 DEATHS_MAX: Final = 3

@@ -15,6 +15,7 @@ from shared import limits
 from shared.errors import InvalidMessage
 from shared.files import ObjectRef
 from shared.pools import OnInterrupt
+from shared.workspace import Wanted
 
 VERSION = 1
 """Version of the task and result format that this code writes, and the newest that it reads."""
@@ -147,6 +148,22 @@ class Extract(_Task, frozen=True, kw_only=True, omit_defaults=True, tag="extract
     """The archive, put into the object store before."""
 
 
+class Hibernate(_Task, frozen=True, kw_only=True, omit_defaults=True, tag="hibernate"):
+    """Save the workspace and give the session's pod back. The next task wakes it elsewhere, with its files; what runs in
+    the background ends, and the interpreter's variables are gone."""
+
+
+class Resume(_Task, frozen=True, kw_only=True, omit_defaults=True, tag="resume"):
+    """Wake the session: a worker has it, with its files, when this is done. It runs nothing."""
+
+
+class Rollback(_Task, frozen=True, kw_only=True, omit_defaults=True, tag="rollback"):
+    """Go back to a snapshot: what the workspace holds now goes, unless a snapshot has it. The session's pod is given back;
+    its next task begins on another one, with the files of that snapshot."""
+
+    snapshot: Wanted
+
+
 class Close(_Task, frozen=True, kw_only=True, omit_defaults=True, tag="close"):
     """End the session: its pod goes, its inbox takes nothing more."""
 
@@ -164,7 +181,8 @@ Task = (
     | Close
 )
 KINDS = (
-    "open", "command", "python", "write", "read", "list", "remove", "archive", "extract", "close",
+    "open", "command", "python", "write", "read", "list", "remove", "archive", "extract",
+    "hibernate", "resume", "rollback", "close",
 )  # fmt: skip
 
 _decoder: msgspec.json.Decoder[Task] = msgspec.json.Decoder(Task)

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from shared import limits
 from shared.errors import ErrorInfo
 from shared.messages import Message
 
@@ -21,6 +22,16 @@ PackKey = Annotated[
 ]
 """`<tenant>/<session>/<name>`: the key of a pack in its store."""
 JobId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{7,127}$(?!\s)")]
+
+Wanted = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=limits.SNAPSHOT_NAME_LENGTH_MAX,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$(?!\s)",
+    ),
+]
+"""A snapshot, as people name it: its name, its id, or the beginning of its id."""
 
 Op = Literal["save", "restore", "rescue"]
 JobState = Literal["running", "scanned", "gate_open", "done", "failed"]
