@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent_sandbox.results import NoResultYet, Result, TaskFailed, describe, error_of, exit_code_of
-from shared.errors import Draining, ErrorInfo, NotFound, OutcomeUnknown, Rejected
+from agent_sandbox.results import NoResultYet, Result, TaskFailed, describe, exit_code_of
+from shared.errors import Draining, ErrorInfo, NotFound, OutcomeUnknown, Rejected, error_of
 from shared.messages import Interruption, Stream, TaskResult, Timing
 
 

@@ -56,6 +56,10 @@ REFUSED_TASKS: dict[str, tuple[dict[str, Any], str]] = {
         {"tty": {"term": "x" * (limits.TERMINAL_TYPE_LENGTH_MAX + 1)}},
         "$.tty.term",
     ),
+    "SNAPSHOT_NAME_LENGTH_MAX": (
+        {"kind": "rollback", "snapshot": "n" * (limits.SNAPSHOT_NAME_LENGTH_MAX + 1)},
+        "$.snapshot",
+    ),
     "READ_BYTES_MAX": (
         {"kind": "read", "path": "f", "limit": limits.READ_BYTES_MAX + 1},
         "$.limit",
@@ -83,6 +87,9 @@ SHOWN_ELSEWHERE = {
     "TRACESTATE_LENGTH_MAX": "shared/tests/test_traces.py::test_a_tracestate_that_does_not_fit_is_left_out",
     "LIST_ENTRIES_MAX": "services/worker-agent/tests/test_runner_files.py::test_a_listing_is_bounded_and_says_so",
     "ARCHIVE_ENTRIES_MAX": "services/worker-agent/tests/test_runner_trees.py::test_members_are_counted_and_bounded",
+    "SNAPSHOTS_NAMED_MAX": "services/checkpointer/tests/test_keeping.py::test_names_and_forks_are_bounded",
+    "FORKS_MAX": "services/checkpointer/tests/test_keeping.py::test_names_and_forks_are_bounded",
+    "DIFF_CHANGES_MAX": "services/pool-manager/tests/test_snapshots_live.py::test_differences_are_paged_and_end_at_their_bound",
     "INBOX_ENTRIES_MAX": "services/pool-manager/tests/test_quota_live.py::test_the_newest_entries_of_a_long_inbox_are_rejected",
     "TENANT_INBOX_ENTRIES_MAX": "services/pool-manager/tests/test_quota_live.py::test_a_tenant_that_fills_inboxes_of_unknown_sessions_is_bounded",
     "OBJECT_STORE_BYTES_MAX": "tests/integration/test_objects.py::test_a_full_store_refuses_and_takes_again_when_there_is_room",

@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from agent_sandbox.results import error_of
-from shared.errors import NotFound, OutcomeUnknown, Unavailable
+from shared.errors import NotFound, OutcomeUnknown, Unavailable, error_of
 from shared.terminals import TerminalAnswer
 
 PIECE_BYTES = 32 * 1024

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from shared.errors import ErrorInfo, OutcomeUnknown, Rejected, ServiceError
+from shared.errors import OutcomeUnknown, ServiceError
 from shared.files import FileEntry, ObjectRef
 from shared.messages import TaskResult
 from shared.rest import Tti
@@ -165,17 +165,6 @@ def describe_tti(tti: Tti) -> str:
         f"{tti.tti_ms:.1f} ms ({tti.path}: queue {tti.queue_wait_ms:.1f}, claim {tti.claim_ms:.1f}, "
         f"start {tti.start_ms:.1f})"
     )
-
-
-def error_of(info: ErrorInfo) -> ServiceError:
-    """Return the exception that an error in an answer stands for; a code that is not known keeps its definiteness."""
-    kinds: list[type[ServiceError]] = [ServiceError]
-    for kind in kinds:
-        kinds += kind.__subclasses__()
-        known = kind.code == info.code and kind.definite == info.definite
-        if known and kind is not TaskFailed:
-            return kind(info.message)
-    return Rejected(info.message) if info.definite else OutcomeUnknown(info.message)
 
 
 EXIT_TIMEOUT = 124

@@ -115,3 +115,16 @@ class OutcomeUnknown(ServiceError):
 
 class InvariantBroken(Exception):
     """Our own bug: a state that the rules exclude. Never caught in a loop."""
+
+
+def error_of(info: ErrorInfo) -> ServiceError:
+    """Return the exception that an error in an answer stands for; a code that is not known keeps its definiteness."""
+    kinds: list[type[ServiceError]] = [ServiceError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        known = kind.code == info.code and kind.definite == info.definite
+        if (
+            known and kind.__init__ is ServiceError.__init__
+        ):  # else it is made of more than a message
+            return kind(info.message)
+    return Rejected(info.message) if info.definite else OutcomeUnknown(info.message)

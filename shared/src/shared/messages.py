@@ -18,7 +18,7 @@ Status = Literal["ok", "failed", "cancelled", "expired", "rejected", "poison", "
 
 Reason = Literal[
     "exit_code", "signal", "oom", "timeout", "deadline", "limit", "exec", "file", "sandbox_lost",
-    "session_ended", "unknown_session", "invalid", "deaths", "worker_lost", "requested",
+    "session_ended", "unknown_session", "no_snapshot", "invalid", "deaths", "worker_lost", "requested",
 ]  # fmt: skip
 """Why a result is not `ok`."""
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from shared import limits
-from shared.errors import Conflict, ErrorInfo, InvalidMessage, NotFound
+from shared.errors import ErrorInfo, InvalidMessage, NotFound
 from shared.files import ObjectRef
 from shared.messages import Message
 from shared.record import Record
@@ -219,7 +219,7 @@ def find(record: Record, head: WorkspaceHead | None, wanted: str | None) -> Reta
 
     Raises:
         NotFound: the session has no such snapshot (any more).
-        Conflict: several ids begin so.
+        InvalidMessage: several ids begin so.
     """
     known = kept(record, head)
     if wanted is None:
@@ -234,7 +234,7 @@ def find(record: Record, head: WorkspaceHead | None, wanted: str | None) -> Reta
     if len(wanted) >= PREFIX_LENGTH_MIN and len(meant) == 1:
         return meant[0]
     if len(wanted) >= PREFIX_LENGTH_MIN and meant:
-        raise Conflict(
+        raise InvalidMessage(
             f"snapshot: {len(meant)} of session {record.session} begin with {wanted[:64]}"
         )
     raise NotFound(f"snapshot: session {record.session} has no {wanted[:64]} (any more)")

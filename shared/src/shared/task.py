@@ -178,6 +178,9 @@ Task = (
     | RemoveFile
     | Archive
     | Extract
+    | Hibernate
+    | Resume
+    | Rollback
     | Close
 )
 KINDS = (

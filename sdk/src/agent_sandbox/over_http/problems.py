@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from agent_sandbox.results import error_of
 from shared.errors import (
     ErrorInfo,
     Forbidden,
@@ -16,6 +15,7 @@ from shared.errors import (
     Rejected,
     ServiceError,
     Unavailable,
+    error_of,
 )
 from shared.rest import Problem
 

@@ -6,10 +6,9 @@ from typing import TypeVar
 
 import msgspec
 
-from agent_sandbox.results import error_of
 from shared import messages
 from shared.bus import Bus
-from shared.errors import ErrorInfo
+from shared.errors import ErrorInfo, error_of
 
 ASK_TIMEOUT_S = 5.0
 T = TypeVar("T")

@@ -24,8 +24,8 @@ from pool_manager.adapters.truth import StreamTruth
 from pool_manager.core.clock import ServerClock
 from pool_manager.core.lost import Bounds
 from pool_manager.core.plan import Times
-from pool_manager.core.quota import Quotas
 from pool_manager.core.world import World
+from pool_manager.desks import make_snapshot_desk
 from pool_manager.loops.answer import Answerer, Sources
 from pool_manager.loops.balance import Balancer
 from pool_manager.loops.beat import keep_beating, say_leaving
@@ -46,7 +46,7 @@ from pool_manager.loops.shards import ShardWatch
 from pool_manager.loops.sweep import Keepers, Sweeper
 from pool_manager.loops.wake import Waker
 from pool_manager.recovering import make_recoverer
-from pool_manager.settings import PoolSettings, of_workers
+from pool_manager.settings import PoolSettings, of_workers, quotas_of
 from shared import logs, subjects
 from shared.bus import Bus, Subscription
 from shared.errors import ServiceError
@@ -131,6 +131,8 @@ class Manager:
         )
         self._replayer = Replayer(at("replay", StreamOutputs(bus)))
         self._answerer.add("output", self._replayer.serve, self._replayer.hands)
+        self._snapshots = make_snapshot_desk(self.world, bus, truth, at, settings)
+        self._answerer.add_all(self._snapshots.serves, self._snapshots.hands)
         self._objects = ObjectKeeper(self.world, objects, settings.tenant_object_bytes_max)
         self._renewer = Renewer(self.world, mint, voice)
         self._balancer = Balancer(self.world, StreamLeaders(bus, pools))
@@ -159,6 +161,7 @@ class Manager:
             self._canceller.hands,
             self._answerer.hands,
             self._replayer.hands,
+            self._snapshots.hands,
         ]
         loops: list[Callable[[], Coroutine[Any, Any, None]]] = [
             lambda: keep_beating(self._voice, self.world.peers.me),
@@ -171,6 +174,7 @@ class Manager:
             self._quotas.run,
             self._objects.run,
             self._overdue.run,
+            self._snapshots.run,
             self._expirer.run,
             self._balancer.run,
             self._shards.run,
@@ -241,15 +245,6 @@ class Manager:
         self.world.was_deaf(time.monotonic())
         self._learner.wanted.set()
         self._sweeper.survey_soon()
-
-
-def quotas_of(settings: PoolSettings) -> Quotas:
-    """Return what each tenant may have."""
-    return Quotas(
-        sessions_max=settings.tenant_sessions_max,
-        inbox_entries_max=settings.inbox_entries_max,
-        tenant_inbox_entries_max=settings.tenant_inbox_entries_max,
-    )
 
 
 async def run(settings: PoolSettings, stop: Stop, traces: Traces | None = None) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from pool_manager.core.quota import Quotas
 from shared import limits
 from shared.traces.context import Sampling
 
@@ -93,3 +94,12 @@ def of_workers(settings: PoolSettings, sampling: Sampling | None) -> dict[str, s
     if settings.failpoints is not None:
         common["WORKER_FAILPOINTS"] = settings.failpoints
     return common
+
+
+def quotas_of(settings: PoolSettings) -> Quotas:
+    """Return what each tenant may have."""
+    return Quotas(
+        sessions_max=settings.tenant_sessions_max,
+        inbox_entries_max=settings.inbox_entries_max,
+        tenant_inbox_entries_max=settings.tenant_inbox_entries_max,
+    )

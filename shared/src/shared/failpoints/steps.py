@@ -259,6 +259,14 @@ NOT_PLACED: dict[str, str] = {
         for method in ("ended", "next_entry", "read", "result")
     },
     "pool_manager.answer.remove": "a client drops a letter, and asks again",
+    **{
+        f"pool_manager.fork.{method}": "a client asks again under the fork's id, and whoever takes it goes on from its record"
+        for method in ("read", "write", "end", "head", "keep")
+    },
+    **{
+        f"pool_manager.snapshots.{method}": "a question of a client, who asks again"
+        for method in ("read", "head", "keep")
+    },
     "pool_manager.renew.answer": "a worker that got no answer asks again, for a fifth of its credential's life",
     **{
         f"pool_manager.quota.{method}": "a tenant beyond its bounds: looked at again at each survey"

@@ -9,10 +9,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from agent_sandbox import Client, ClientOptions
-from agent_sandbox.results import error_of
 from gateway.adapters.tenants import TenantAccess, Tenants
 from shared import logs
-from shared.errors import ErrorInfo, Forbidden, Rejected, ServiceError, Unavailable
+from shared.errors import ErrorInfo, Forbidden, Rejected, ServiceError, Unavailable, error_of
 
 log = logs.get(__name__)
 

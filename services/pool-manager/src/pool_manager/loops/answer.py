@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -94,6 +94,11 @@ class Answerer:
         """Have questions of one kind answered by `serve`, with hands of their own: nothing else waits for them."""
         self._by_name[what] = serve
         self._others[what] = hands
+
+    def add_all(self, serves: Mapping[str, Serve], hands: Hands) -> None:
+        """Have questions of several kinds answered by `hands` of their own."""
+        for what, serve in serves.items():
+            self.add(what, serve, hands)
 
     async def heard(self, message: Heard) -> None:
         """Take a request."""

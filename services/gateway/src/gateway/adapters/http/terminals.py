@@ -9,13 +9,12 @@ from litestar.params import QueryParameter, RawBody
 
 from agent_sandbox import Client
 from agent_sandbox.keys import Words
-from agent_sandbox.results import error_of
 from gateway.adapters.http.asked import SessionPath, TaskPath
 from gateway.adapters.http.deps import ItsClient
 from gateway.adapters.http.described import says
 from gateway.adapters.http.known import open_session
 from shared import limits
-from shared.errors import InvalidMessage, NotFound, OutcomeUnknown, Unavailable
+from shared.errors import InvalidMessage, NotFound, OutcomeUnknown, Unavailable, error_of
 from shared.terminals import TerminalAnswer
 from shared.views import SessionAnswer, ShowAsk
 
