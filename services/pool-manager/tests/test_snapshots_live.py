@@ -5,32 +5,26 @@ from __future__ import annotations
 from typing import Any, TypeVar
 from uuid import uuid4
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
 from pool_manager.loops import fork as forking
 from shared import limits, messages, subjects
-from shared.bus import Bus, Message
-from shared.errors import ErrorInfo, NotFound
+from shared.errors import ErrorInfo
 from shared.identity import roles
-from shared.ids import home
 from shared.messages import TaskResult
 from shared.snapshots import (
-    CompareAsk,
     DiffAnswer,
     DiffAsk,
     DiffRow,
     ForkAnswer,
     ForkAsk,
-    KeeperAnswer,
-    LabelAsk,
     NameAsk,
-    PinAsk,
     SnapshotAnswer,
     SnapshotsAnswer,
     SnapshotsAsk,
 )
+from shared.testing.keepers import CheckpointerPeer
 from shared.testing.look import Look, until
 from shared.testing.names import unique
 from shared.workspace import Pin, Retained, SnapshotRef, WorkspaceHead
@@ -49,79 +43,10 @@ def ref(number: int) -> SnapshotRef:
     )
 
 
-class CheckpointerPeer:
-    """Answers `ckpt.any.>` as the real one does, or as it is told."""
-
-    def __init__(self, bus: Bus, look: Look) -> None:
-        """Use a checkpointer's own rights."""
-        self._bus, self._look = bus, look
-        self.heard: list[tuple[str, msgspec.Struct]] = []
-        self.silent = 0
-        """Asks that it carries out and does not answer."""
-        self.changes: list[DiffRow] = []
-
-    async def start(self) -> None:
-        """Listen."""
-        await self._bus.subscribe("ckpt.any.*", self._hear, queue="checkpointer")
-
-    async def write(self, head: WorkspaceHead, seq: int = 0) -> int:
-        """Write a head."""
-        where = subjects.workspace_head(head.pool, head.tenant, head.session)
-        return await self._bus.compare_and_set(where, messages.encode(head), expected_seq=seq)
-
-    async def read(self, session: str) -> tuple[WorkspaceHead | None, int]:
-        """Read a head."""
-        stored = await self._bus.read_last(
-            subjects.state_stream(home(session)), subjects.workspace_head("*", TENANT, session)
-        )
-        return (
-            (None, 0)
-            if stored is None
-            else (messages.decode(stored.data, WorkspaceHead), stored.seq)
-        )
-
-    async def _hear(self, message: Message) -> None:
-        op = message.subject.rpartition(".")[2]
-        answer = KeeperAnswer()
-        match op:
-            case "pin":
-                pin = messages.decode(message.data, PinAsk)
-                self.heard.append((op, pin))
-                head, seq = await self.read(pin.session)
-                if head is None or all(one.snapshot != pin.snapshot for one in head.retained):
-                    answer = KeeperAnswer(
-                        error=NotFound("snapshot: it is not kept any more").info()
-                    )
-                else:
-                    made = Pin(snapshot=pin.snapshot.id, session=pin.fork)
-                    if made not in head.pins:
-                        await self.write(replace(head, pins=(*head.pins, made)), seq)
-            case "name":
-                label = messages.decode(message.data, LabelAsk)
-                self.heard.append((op, label))
-                head, seq = await self.read(label.session)
-                assert head is not None
-                retained = tuple(
-                    replace(one, name=label.name) if one.snapshot.id == label.snapshot else one
-                    for one in head.retained
-                )
-                await self.write(replace(head, retained=retained), seq)
-            case _:
-                compare = messages.decode(message.data, CompareAsk)
-                self.heard.append((op, compare))
-                page = self.changes[compare.skip : compare.skip + compare.limit]
-                more = compare.skip + len(page) < len(self.changes)
-                answer = KeeperAnswer(changes=tuple(page), more=more)
-        if self.silent:
-            self.silent -= 1
-            return
-        await self._bus.publish(message.reply, messages.encode(answer))
-
-
 @pytest.fixture
 async def peer(look: Look, connect: Any) -> CheckpointerPeer:
     """A checkpointer."""
-    made = CheckpointerPeer(await connect(roles.checkpointer("node-a"), name="ckpt-node-a"), look)
+    made = CheckpointerPeer(await connect(roles.checkpointer("node-a"), name="ckpt-node-a"), TENANT)
     await made.start()
     return made
 

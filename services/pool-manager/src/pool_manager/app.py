@@ -22,7 +22,6 @@ from pool_manager.adapters.results import StreamResults
 from pool_manager.adapters.spans import SpanExport
 from pool_manager.adapters.truth import StreamTruth
 from pool_manager.core.clock import ServerClock
-from pool_manager.core.lost import Bounds
 from pool_manager.core.plan import Times
 from pool_manager.core.world import World
 from pool_manager.desks import make_snapshot_desk
@@ -46,7 +45,7 @@ from pool_manager.loops.shards import ShardWatch
 from pool_manager.loops.sweep import Keepers, Sweeper
 from pool_manager.loops.wake import Waker
 from pool_manager.recovering import make_recoverer
-from pool_manager.settings import PoolSettings, of_workers, quotas_of
+from pool_manager.settings import PoolSettings, bounds_of, of_workers, quotas_of
 from shared import logs, subjects
 from shared.bus import Bus, Subscription
 from shared.errors import ServiceError
@@ -77,11 +76,7 @@ class Manager:
         notes: Notes,
     ) -> None:
         """Join adapters and loops; what they do for tasks that are traced goes into `notes`."""
-        bounds = Bounds(
-            suspect_s=settings.suspect_s,
-            fence_s=settings.fence_s,
-            disconnect_s=settings.disconnect_s,
-        )
+        bounds = bounds_of(settings)
         self._bus = bus
         self._account = signer.account
         started_ms = int(time.time() * 1000)

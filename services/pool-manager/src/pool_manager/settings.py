@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from pool_manager.core.lost import Bounds
 from pool_manager.core.quota import Quotas
 from shared import limits
 from shared.traces.context import Sampling
@@ -102,4 +103,13 @@ def quotas_of(settings: PoolSettings) -> Quotas:
         sessions_max=settings.tenant_sessions_max,
         inbox_entries_max=settings.inbox_entries_max,
         tenant_inbox_entries_max=settings.tenant_inbox_entries_max,
+    )
+
+
+def bounds_of(settings: PoolSettings) -> Bounds:
+    """Return after how long silence is what."""
+    return Bounds(
+        suspect_s=settings.suspect_s,
+        fence_s=settings.fence_s,
+        disconnect_s=settings.disconnect_s,
     )
