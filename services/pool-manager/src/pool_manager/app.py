@@ -86,7 +86,7 @@ class Manager:
         slots, letters = StreamSlots(bus), StreamLetters(bus)
         at = Failpoints(settings.failpoints, "pool_manager").at
         voice, pods = BusVoice(bus), at("refill", LocalPods(bus))
-        self._voice = at("app", voice)
+        self._voice = at("beat", voice)
         mint = SpecMint(
             signer,
             pools,

@@ -193,7 +193,7 @@ STEPS: tuple[Step, ...] = (
     Step("pool_manager.refill.delete", "write", "refill", "ask a node to end a pod", wait_s=2.0, story="spare"),
     Step("pool_manager.refill.drop", "write", "refill", "forget a slot", wait_s=2.0, story="on_demand", wide=True),
     Step("pool_manager.learn.scan", "scan", "sweep", "read slots and records at the start", story="restart", wide=True),
-    Step("pool_manager.app.beat", "say", "sweep", "say to the other pool-managers that it lives", wide=True),
+    Step("pool_manager.beat.beat", "say", "sweep", "say to the other pool-managers that it lives", wide=True),
 )  # fmt: skip
 
 NOT_PLACED: dict[str, str] = {
