@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from checkpointer.adapters.files import linux
+from checkpointer.adapters.files.restore import TreeWriter
 from checkpointer.adapters.files.room import clear
 from checkpointer.adapters.files.scan import scan
 from checkpointer.core.listings import Stat
@@ -93,6 +94,25 @@ def make_tree(tmp_path: Path) -> Iterator[Callable[[str], Tree]]:
 def tree(make_tree: Callable[[str], Tree]) -> Tree:
     """An empty workspace."""
     return make_tree("workspace")
+
+
+@pytest.fixture
+def make_writer(tree: Tree) -> Iterator[Callable[[], TreeWriter]]:
+    """Begin a restore into the workspace, as who and what it is at that moment."""
+    with contextlib.ExitStack() as stack:
+
+        def begin() -> TreeWriter:
+            writer = TreeWriter(tree.fd)
+            stack.callback(writer.close)
+            return writer
+
+        yield begin
+
+
+@pytest.fixture
+def writer(make_writer: Callable[[], TreeWriter]) -> TreeWriter:
+    """A restore into the workspace."""
+    return make_writer()
 
 
 @pytest.fixture(params=["openat2", "each component"])

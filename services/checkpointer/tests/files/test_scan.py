@@ -57,9 +57,11 @@ def test_a_rewrite_of_equal_size_with_its_time_set_back_is_seen(tree: Any) -> No
 
 def test_what_changed_just_before_the_scan_is_looked_at_again(tree: Any) -> None:
     """Another write may leave the same times where the clock ticks."""
-    tree.settled()
-    tree.write("fresh")
-    seen = tree.scan().folders[0]
+    for _ in range(100):  # a machine that is busy lets the moment pass
+        tree.write("fresh")
+        seen = tree.scan(sync=False).folders[0]
+        if seen.unsettled:
+            break
 
     assert seen.unsettled == {b"fresh"}
     assert seen.to_cache() != seen.listing

@@ -80,8 +80,10 @@ def open_beneath(root: int, path: bytes, flags: int) -> int:
         flags: of open(2); `O_CLOEXEC` and `O_NOFOLLOW` are added. Never creates.
 
     Raises:
-        OSError: ELOOP or ENOTDIR: a symbolic link is in the way; EXDEV: it is a mount, or lies behind one.
+        OSError: ELOOP or ENOTDIR: a symbolic link is in the way; EXDEV: it is a mount, lies behind one, or leads upwards.
     """
+    if b".." in path and b".." in path.split(b"/"):
+        raise OSError(errno.EXDEV, "leads upwards")
     flags |= os.O_NOFOLLOW | os.O_CLOEXEC
     whole = has_openat2()
     if whole and len(path) < _PIECE_BYTES_MAX:
@@ -102,16 +104,13 @@ def open_beneath(root: int, path: bytes, flags: int) -> int:
 
 def _pieces(path: bytes, *, whole: bool) -> list[bytes]:
     """Return the path in parts that one call opens: a name each, or as many names as fit."""
-    names = path.split(b"/") if path else [b"."]
     if not whole:
-        return names
+        return path.split(b"/") if path else [b"."]
     pieces: list[bytes] = []
-    for name in names:
-        if pieces and len(pieces[-1]) + 1 + len(name) < _PIECE_BYTES_MAX:
-            pieces[-1] += b"/" + name
-        else:
-            pieces.append(name)
-    return pieces
+    while len(path) >= _PIECE_BYTES_MAX and (cut := path.rfind(b"/", 0, _PIECE_BYTES_MAX)) > 0:
+        pieces.append(path[:cut])
+        path = path[cut + 1 :]
+    return [*pieces, path]
 
 
 def _step(at: int, piece: bytes, flags: int, *, whole: bool) -> int:

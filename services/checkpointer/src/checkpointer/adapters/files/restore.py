@@ -57,7 +57,8 @@ class TreeWriter:
             ServiceError: see `write_file`.
         """
         parent, _, name = path.rpartition(b"/")
-        check_name(parent, name)
+        check_name(parent, entry.name)
+        assert name == entry.name, "the path is another entry's"
         try:
             folder = self._state.folders.get(parent)
             os.mkdir(name, 0o700, dir_fd=folder)

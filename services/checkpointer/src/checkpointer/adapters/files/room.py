@@ -13,6 +13,7 @@ from shared import limits
 from shared.errors import Conflict, LimitExceeded, Unavailable
 
 _LOST_AND_FOUND: Final = "lost+found"
+_OWNER_ALL: Final = 0o700
 _STEPS_MAX: Final = 4 * limits.WORKSPACE_ENTRIES_MAX
 
 
@@ -100,12 +101,12 @@ def _open_for_removal(root: int, path: bytes) -> int:
     """Open a directory, with the owner's rights where its mode has taken them away."""
     with contextlib.suppress(PermissionError):
         fd = linux.open_beneath(root, path, linux.DIRECTORY)
-        if os.geteuid() == 0 or os.access(".", os.W_OK | os.X_OK, dir_fd=fd):
-            return fd
-        os.close(fd)
+        if os.geteuid() != 0 and os.fstat(fd).st_mode & _OWNER_ALL != _OWNER_ALL:
+            os.fchmod(fd, _OWNER_ALL)
+        return fd
     closed = linux.open_beneath(root, path, os.O_PATH | os.O_DIRECTORY)
     try:
-        os.chmod(f"/proc/self/fd/{closed}", 0o700)  # noqa: PTH101 - pathlib would resolve the link itself
+        os.chmod(f"/proc/self/fd/{closed}", _OWNER_ALL)  # noqa: PTH101 - pathlib would resolve the link itself
     finally:
         os.close(closed)
     return linux.open_beneath(root, path, linux.DIRECTORY)
