@@ -10,7 +10,9 @@ import msgspec
 
 from agent_sandbox.attaching import AttachOptions, attach_task
 from agent_sandbox.connected import Connected
+from agent_sandbox.leaving import bounded
 from agent_sandbox.letters import DeadLetters
+from agent_sandbox.made import Made
 from agent_sandbox.objects import Objects
 from agent_sandbox.orders import (
     Order,
@@ -23,7 +25,7 @@ from agent_sandbox.orders import (
     program_task,
 )
 from agent_sandbox.results import Result
-from agent_sandbox.running import RESULT_GRACE_S, RunningTask, bounded, finish
+from agent_sandbox.running import RESULT_GRACE_S, RunningTask, finish
 from agent_sandbox.sequencer import LIVE_BYTES_MAX
 from agent_sandbox.session import Session
 from shared.ids import parse_name, parse_task_id
@@ -130,7 +132,7 @@ class Client(Connected):
             letter=options.get("letter"),
             wait_s=task.deadline_s + RESULT_GRACE_S,
             live_bytes_max=options.get("live_bytes_max", LIVE_BYTES_MAX),
-            made=options.get("made", ()),
+            made=options.get("made") or Made(),
         )
         return await self.publish_order(order)
 
@@ -180,7 +182,7 @@ class Client(Connected):
             letter=options.get("letter"),
             wait_s=task.deadline_s + RESULT_GRACE_S,
             live_bytes_max=options.get("live_bytes_max", LIVE_BYTES_MAX),
-            made=options.get("made", ()),
+            made=options.get("made") or Made(),
         )
         return await self.publish_order(order)
 

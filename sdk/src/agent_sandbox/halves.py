@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from agent_sandbox.events import Progress
-from agent_sandbox.objects import OnProgress
+from agent_sandbox.leaving import bounded
+from agent_sandbox.objects import Objects, OnProgress
 from agent_sandbox.results import Result
 from agent_sandbox.running import RunningTask
+from shared.files import ObjectRef
+
+TAKE_BACK_S = 5.0
+"""Longest wait, on the way out, for a task to be taken back."""
 
 
 class Halves:
@@ -33,8 +41,39 @@ class Halves:
 
     async def attend(self, running: RunningTask) -> Result:
         """Follow a task to its result: into the workspace is the second way, out of it the first."""
-        async for event in running.events():
-            if isinstance(event, Progress):
-                note = self.second if event.direction == "in" else self.first
-                note(event.done_bytes, event.total_bytes)
-        return await running.result()
+        async with running:
+            async for event in running.events():
+                if isinstance(event, Progress):
+                    note = self.second if event.direction == "in" else self.first
+                    note(event.done_bytes, event.total_bytes)
+            return await running.result()
+
+    @asynccontextmanager
+    async def output(
+        self, running: RunningTask, objects: Objects
+    ) -> AsyncIterator[tuple[Result, ObjectRef]]:
+        """Follow a task that makes one object for us alone; yield its result and the object, which goes in the end.
+
+        Where we do not wait for it, it is taken back: nobody would ever fetch what it makes.
+
+        Raises:
+            TaskFailed: it made none.
+        """
+        try:
+            result = await self.attend(running)
+        except BaseException:
+            await bounded(_take_back(running, objects), TAKE_BACK_S)
+            raise
+        (reference,) = result.check().outputs.values()
+        try:
+            self.first(reference.size_bytes, reference.size_bytes)
+            yield result, reference
+        finally:
+            await objects.discard(reference.id)
+
+
+async def _take_back(running: RunningTask, objects: Objects) -> None:
+    answer = await running.cancel(wait_s=TAKE_BACK_S)
+    if answer.outcome == "finished":
+        result = await running.result(wait_s=TAKE_BACK_S)
+        await objects.drop(*(reference.id for reference in result.outputs.values()))

@@ -5,24 +5,30 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 import msgspec
 
+from agent_sandbox.leaving import bounded
+from agent_sandbox.made import Made
 from agent_sandbox.orders import Content, RunOptions, check_options, input_file
 from agent_sandbox.transport import Transport
 from shared import limits
 from shared.errors import InvalidMessage, LimitExceeded, ServiceError
 from shared.files import ObjectRef
-from shared.objects import read_chunks, write_chunks
+from shared.objects import ObjectWriter, read_chunks, write_chunks
 from shared.task import InputFile
 
 INLINE_BYTES_MAX = 128 * 1024
 """Files of one task that go in its message, together, as JSON has them; further ones go by reference."""
 PIECE_BYTES = 256 * 1024
+DISCARD_S = 3.0
+"""Longest wait, on an error's way out, for the removal of what was made in vain."""
+SETTLE_S = 1.0
+"""Of that, for chunks that are on their way: stored behind the removal, they would stay."""
 
 Source = Path | str | bytes | BinaryIO | AsyncIterator[bytes]
 """A file of this machine, text, bytes, an open binary file, or whatever yields bytes."""
@@ -56,7 +62,7 @@ class Objects:
             InvalidMessage: a file can't be read.
             LimitExceeded: too large, or the object store is full; names the limit.
             Unavailable: a chunk could not be stored for a minute.
-            OutcomeUnknown: likewise; part of it may be stored, and goes by its age.
+            OutcomeUnknown: likewise. Whatever ends it, what was stored is removed again, if that can be now.
         """
         total_bytes = await asyncio.to_thread(size_of, source)
         if total_bytes is not None and total_bytes > limits.OBJECT_BYTES_MAX:
@@ -69,7 +75,12 @@ class Objects:
             if on_progress is not None:
                 on_progress(done_bytes, total_bytes)
 
-        return await write_chunks(self._transport.chunks, _pieces(source), on_stored=stored)
+        writer = ObjectWriter(self._transport.chunks)
+        try:
+            return await write_chunks(writer, _pieces(source), on_stored=stored)
+        except BaseException:
+            await bounded(self._undo(writer), DISCARD_S)
+            raise
 
     async def get(
         self, reference: ObjectRef, to: Path | Writable, *, on_progress: OnProgress | None = None
@@ -115,25 +126,30 @@ class Objects:
         """Remove objects for good; what could not be removed now goes by its age."""
         await self._transport.drop_objects(ids)
 
+    async def discard(self, *ids: str) -> None:
+        """Remove objects on the way out, also where we are being cancelled: soon, or they go by their age."""
+        if ids:
+            await bounded(self.drop(*ids), DISCARD_S)
+
     @asynccontextmanager
-    async def given_back(self, made: Sequence[str]) -> AsyncIterator[None]:
-        """Remove objects again where the task for which they were made is surely not accepted: an error inside.
+    async def given_back(self, made: Made) -> AsyncIterator[None]:
+        """Remove objects again where the task for which they were made is surely not accepted: whatever ends it inside.
 
         Args:
-            made: their ids; what is added while inside counts.
+            made: they; what is added while inside counts.
         """
         try:
             yield
-        except ServiceError as exc:
-            if exc.definite:
-                await self.drop(*made)
+        except BaseException as exc:
+            if not made.is_sent or (isinstance(exc, ServiceError) and exc.definite):
+                await self.discard(*made.take())
             raise
 
     @asynccontextmanager
     async def carried(self, options: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
         """Yield a task's options with what its message would not hold put into the object store; publish it inside.
 
-        The smallest files stay in the message. Under `made` are the ids of the objects, for whoever drops them when the
+        The smallest files stay in the message. Under `made` are the objects (`Made`), for whoever drops them when the
         task has its result; if it is surely not accepted, they are dropped here.
 
         Raises:
@@ -141,11 +157,16 @@ class Objects:
             ServiceError: as `put`.
         """
         check_options(options, RunOptions)
-        made: list[str] = []
+        made = Made()
         async with self.given_back(made):
             yield await self._carry(options, made)
 
-    async def _carry(self, options: Mapping[str, Any], made: list[str]) -> dict[str, Any]:
+    async def _undo(self, writer: ObjectWriter) -> None:
+        await writer.abandon(settle_s=SETTLE_S)
+        if writer.has_begun:
+            await self.drop(writer.id)
+
+    async def _carry(self, options: Mapping[str, Any], made: Made) -> dict[str, Any]:
         files: Mapping[str, Content] = options.get("files") or {}
         sizes = {path: await asyncio.to_thread(_inline_size, files[path]) for path in files}
         if sum(sizes.values()) <= INLINE_BYTES_MAX:
@@ -157,9 +178,9 @@ class Objects:
             room -= sizes[path]
             if room < 0 and not isinstance(content, InputFile):
                 reference = await self.put(content)
-                made.append(reference.id)
+                made.ids.append(reference.id)
                 carried[path] = InputFile(path=path, object=reference, mode=mode_of(content))
-        return {**options, "files": carried, "made": tuple(made)}
+        return {**options, "files": carried, "made": made}
 
     async def _copy(
         self, reference: ObjectRef, file: Writable, on_progress: OnProgress | None

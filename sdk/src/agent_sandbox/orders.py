@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
+from agent_sandbox.made import Made
 from agent_sandbox.sequencer import LIVE_BYTES_MAX
 from shared.classes import CLIENT_CLASSES
 from shared.errors import InvalidMessage
@@ -110,7 +111,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Longest wait for the result, counted from its publish."""
     live_bytes_max: int = LIVE_BYTES_MAX
     """Held for a slow reader of its events; see `View`."""
-    made: tuple[str, ...] = ()
+    made: Made = msgspec.field(default_factory=Made)
     """Objects that were made for it alone; they are dropped when its result is there."""
 
 

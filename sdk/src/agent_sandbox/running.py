@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from agent_sandbox.events import Event, Started
+from agent_sandbox.leaving import bounded
 from agent_sandbox.orders import Order
 from agent_sandbox.results import NoResultYet, Result
 from agent_sandbox.tracing import CallSpan, NoSpan, begin_call, status_of
@@ -24,7 +25,7 @@ from shared.rest import Tti
 from shared.tti import make_tti
 
 READ_EVERY_S = 1.0
-CANCEL_BOUND_S = 16.0
+DROP_BOUND_S = 5.0
 LATE_START_S = 0.1
 RESULT_GRACE_S = 60.0
 """Beyond a task's deadline, the sweepers' time to write its end."""
@@ -53,7 +54,6 @@ class RunningTask:
         self.span: CallSpan = NoSpan() if view.after is not None else begin_call(order)
         self.watch = transport.watch(order, self, view)
         self._is_ours = view.after is None
-        self._made = order.made
         self._called = time.monotonic() if called is None else called
         self._done: asyncio.Future[TaskResult] = asyncio.get_running_loop().create_future()
         self._started_after_s: float | None = None
@@ -118,8 +118,12 @@ class RunningTask:
 
     async def forget(self) -> None:
         """Stop listening; the task goes on, its result can be read later by its id."""
-        await self.watch.close()
-        self.span.end("")
+        try:
+            await self.watch.close()
+            self.span.end("")
+        finally:
+            if self.stored is not None:
+                await self._drop_made()
 
     async def result(self, *, wait_s: float | None = None) -> Result:
         """Wait for the task's one result.
@@ -140,8 +144,6 @@ class RunningTask:
             raise NoResultYet(self.task_id, self.session_id, "the wait is over") from exc
         finally:
             await self.forget()
-        made, self._made = self._made, ()
-        await self._transport.drop_objects(made)
         return self._to_result(stored)
 
     async def started(self, *, wait_s: float, ask: bool = True) -> bool:
@@ -215,7 +217,10 @@ class RunningTask:
         Raises:
             OutcomeUnknown: nobody answered in time.
         """
-        return await self._transport.cancel(self._order, wait_s=wait_s)
+        answer = await self._transport.cancel(self._order, wait_s=wait_s)
+        if answer.outcome in ("cancelled", "finished"):
+            await self._drop_made()
+        return answer
 
     # --- what is heard ---------------------------------------------------------------------------------------------
 
@@ -239,6 +244,11 @@ class RunningTask:
         if not self._done.done():
             self._done.set_exception(NoResultYet(self.task_id, self.session_id, why))
             self._done.exception()  # where nobody waits, nobody needs to be told
+
+    async def _drop_made(self) -> None:
+        """Remove what was made for the task alone: it has ended."""
+        if ids := self._order.made.take():
+            await bounded(self._transport.drop_objects(ids), DROP_BOUND_S)
 
     async def _wait_stored(self) -> TaskResult:
         """Wait for the result: live, or by a read each second. The caller bounds it."""
@@ -279,9 +289,3 @@ async def finish(
         if cancel_with_caller:
             await bounded(task.cancel())
         raise
-
-
-async def bounded(cancelling: Coroutine[Any, Any, CancelAnswer]) -> None:
-    """Get an order to cancel out although we are being cancelled ourselves: shielded, bounded, its outcome unread."""
-    work = asyncio.wait_for(asyncio.gather(cancelling, return_exceptions=True), CANCEL_BOUND_S)
-    await asyncio.shield(work)

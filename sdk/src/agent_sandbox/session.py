@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from agent_sandbox.halves import Halves
+from agent_sandbox.made import Made
 from agent_sandbox.objects import OnProgress, Source, Writable, mode_of
 from agent_sandbox.orders import (
     Content,
@@ -172,11 +173,12 @@ class Session(TerminalSession, TreeSession):
             TaskFailed: it could not be written.
             ServiceError: it could not be stored; see `Objects.put`.
         """
-        halves = Halves(on_progress)
+        halves, mode = Halves(on_progress), await asyncio.to_thread(mode_of, source)
         reference = await self._client.objects.put(source, on_progress=halves.first)
-        file = InputFile(path=path, object=reference, mode=await asyncio.to_thread(mode_of, source))
-        asked = {**options, "files": {path: file}, "made": (reference.id,)}
-        async with self._client.objects.given_back((reference.id,)):
+        made = Made(reference.id)
+        file = InputFile(path=path, object=reference, mode=mode)
+        asked = {**options, "files": {path: file}, "made": made}
+        async with self._client.objects.given_back(made):
             running = await self._publish(WriteFile(**common_fields(asked)), asked)
         result = (await halves.attend(running)).check()
         halves.second(reference.size_bytes, reference.size_bytes)
@@ -204,13 +206,9 @@ class Session(TerminalSession, TreeSession):
         """
         halves = Halves(on_progress)
         task = ReadFile(path=path, as_object=True, **common_fields(options))
-        result = (await halves.attend(await self._publish(task, options))).check()
-        (reference,) = result.outputs.values()
-        halves.first(reference.size_bytes, reference.size_bytes)
-        try:
+        running = await self._publish(task, options)
+        async with halves.output(running, self._client.objects) as (result, reference):
             await self._client.objects.get(reference, to, on_progress=halves.second)
-        finally:
-            await self._client.objects.drop(reference.id)
         return result
 
     async def read(self, path: str, **options: Unpack[TaskOptions]) -> bytes:

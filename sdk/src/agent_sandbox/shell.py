@@ -10,8 +10,9 @@ from typing import Self
 
 from agent_sandbox.events import Event, Missing, Output, Recovered, Started
 from agent_sandbox.keys import Keyboard
+from agent_sandbox.leaving import bounded
 from agent_sandbox.results import Result
-from agent_sandbox.running import RunningTask, bounded
+from agent_sandbox.running import RunningTask
 from agent_sandbox.transport import Transport
 from shared.errors import OutcomeUnknown, ServiceError, Unavailable
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import msgspec
 
 from agent_sandbox.keys import Words
+from agent_sandbox.leaving import bounded
 from agent_sandbox.orders import (
     ShellOptions,
     TerminalOptions,
@@ -17,7 +18,6 @@ from agent_sandbox.orders import (
     program_task,
 )
 from agent_sandbox.positions import Position
-from agent_sandbox.running import bounded
 from agent_sandbox.shell import Seat, Shell
 from shared.errors import NotFound, OutcomeUnknown, Unavailable
 from shared.task import Command, Tty

@@ -49,6 +49,7 @@ async def start_task(
     until = time.monotonic() + deadline_s
     try:
         await listen_until(running, until)
+        order.made.is_sent = True
         with running.span.active():
             await running.watch.publish(until)
         running.watch.accepted()

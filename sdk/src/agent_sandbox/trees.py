@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 from agent_sandbox.archives import measure, pack
 from agent_sandbox.halves import Halves
+from agent_sandbox.made import Made
 from agent_sandbox.objects import OnProgress, Writable
 from agent_sandbox.orders import TaskOptions, common_fields
 from agent_sandbox.results import Result
@@ -56,9 +57,10 @@ class TreeSession:
         """
         halves = Halves(on_progress)
         reference = await self._put(source, halves)
-        asked = {**options, "made": (reference.id,)}
+        made = Made(reference.id)
+        asked = {**options, "made": made}
         task = Extract(path=path, object=reference, **common_fields(asked))
-        async with self._client.objects.given_back((reference.id,)):
+        async with self._client.objects.given_back(made):
             running = await self._client.publish_next(self.id, task, asked)
         result = (await halves.attend(running)).check()
         halves.second(reference.size_bytes, reference.size_bytes)
@@ -92,15 +94,9 @@ class TreeSession:
         """
         halves = Halves(on_progress)
         task = Archive(path=path, **common_fields(options))
-        result = (
-            await halves.attend(await self._client.publish_next(self.id, task, options))
-        ).check()
-        (reference,) = result.outputs.values()
-        halves.first(reference.size_bytes, reference.size_bytes)
-        try:
+        running = await self._client.publish_next(self.id, task, options)
+        async with halves.output(running, self._client.objects) as (_, reference):
             return await self._fetch(reference, to, halves)
-        finally:
-            await self._client.objects.drop(reference.id)
 
     async def _put(self, source: TreeSource, halves: Halves) -> ObjectRef:
         objects = self._client.objects

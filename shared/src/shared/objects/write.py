@@ -80,8 +80,20 @@ class ObjectWriter:
             chunk_bytes=CHUNK_BYTES,
         )
 
-    async def abandon(self) -> None:
-        """End what is on the way; what is stored goes by its age."""
+    @property
+    def has_begun(self) -> bool:
+        """Whether some of it may be stored."""
+        return self._number > 0
+
+    async def abandon(self, *, settle_s: float = 0.0) -> None:
+        """End what is on the way; what is stored goes by its age, if nobody drops it.
+
+        Args:
+            settle_s: longest wait for what is on the way, seconds. What is only sent, and not answered, may be stored
+                behind a removal that is asked for after it.
+        """
+        if settle_s and self._sent:
+            await asyncio.wait(self._sent, timeout=settle_s)
         await end(self._sent)
 
     async def _send(self, chunk: bytes) -> None:
@@ -117,28 +129,29 @@ async def write_object(
     Raises:
         ServiceError: as `ObjectWriter.write`.
     """
-    chunks = BusChunks(bus, tenant)
-    return await write_chunks(chunks, pieces, on_stored=on_stored, stall_s=stall_s)
+    writer = ObjectWriter(BusChunks(bus, tenant), stall_s=stall_s)
+    try:
+        return await write_chunks(writer, pieces, on_stored=on_stored)
+    finally:
+        await writer.abandon()
 
 
 async def write_chunks(
-    chunks: Chunks,
+    writer: ObjectWriter,
     pieces: AsyncIterator[bytes],
     *,
     on_stored: Callable[[int], None] | None = None,
-    stall_s: float = STALL_S,
 ) -> ObjectRef:
-    """Store what an iterator yields as one object, wherever its chunks lie; see `write_object`."""
-    writer = ObjectWriter(chunks, stall_s=stall_s)
+    """Store what an iterator yields as one object, wherever its chunks lie; see `write_object`.
+
+    After an error the writer is to be abandoned; what was stored is still there, under its id.
+    """
     tell = on_stored or (lambda _bytes: None)
-    try:
-        async for piece in pieces:
-            await writer.write(piece)
-            tell(writer.stored_bytes)
-        reference = await writer.close()
+    async for piece in pieces:
+        await writer.write(piece)
         tell(writer.stored_bytes)
-    finally:
-        await writer.abandon()
+    reference = await writer.close()
+    tell(writer.stored_bytes)
     return reference
 
 

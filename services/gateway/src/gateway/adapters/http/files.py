@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Annotated, Any
@@ -11,12 +12,14 @@ from litestar.params import PathParameter, QueryParameter
 from litestar.response import Stream
 
 from agent_sandbox import Client
+from agent_sandbox.made import Made
 from gateway.adapters.http.asked import SessionPath
 from gateway.adapters.http.deps import AnyRequest, ItsClient
 from gateway.adapters.http.described import says
 from gateway.adapters.http.fileops import FileWait, do_file_task
+from gateway.adapters.http.guard import ADMITTED, BEHIND
 from shared import limits
-from shared.errors import InvalidMessage
+from shared.errors import Forbidden, InvalidMessage
 from shared.files import ObjectRef
 from shared.rest import Listing
 from shared.task import InputFile, ListFiles, ReadFile, RemoveFile, WriteFile
@@ -65,7 +68,11 @@ async def list_files(
     opt=says({200: BYTES}, 404, 409, 413),
 )
 async def read_file(
-    client: ItsClient, session_id: SessionPath, path: FilePath, wait_s: FileWait = 30
+    client: ItsClient,
+    request: AnyRequest,
+    session_id: SessionPath,
+    path: FilePath,
+    wait_s: FileWait = 30,
 ) -> Response[bytes] | Stream:
     """Return a file's content."""
     name = checked(path)
@@ -80,7 +87,7 @@ async def read_file(
         "content-length": str(reference.size_bytes),
         "etag": f'"{reference.sha256}"',
     }
-    return Stream(content_of(client, reference), media_type=BYTES, headers=headers)
+    return Stream(content_of(request, client, reference), media_type=BYTES, headers=headers)
 
 
 @put(
@@ -110,11 +117,9 @@ async def write_file(
         await do_file_task(client, session_id, WriteFile(files=(file,)), wait_s)
         return
     reference = await client.objects.put(_joined(head, body))
-    try:
-        file = InputFile(path=name, object=reference, mode=bits)
-        await do_file_task(client, session_id, WriteFile(files=(file,)), wait_s)
-    finally:
-        await client.objects.drop(reference.id)
+    file = InputFile(path=name, object=reference, mode=bits)
+    task = WriteFile(files=(file,))
+    await do_file_task(client, session_id, task, wait_s, Made(reference.id))
 
 
 @delete(
@@ -154,14 +159,21 @@ async def _joined(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[byte
         yield piece
 
 
-async def content_of(client: Client, reference: ObjectRef) -> AsyncIterator[bytes]:
-    """Yield an object, and drop it: it was made for this answer."""
-    try:
-        async with aclosing(client.objects.read(reference)) as pieces:
-            async for piece in pieces:
-                yield piece
-    finally:
-        await client.objects.drop(reference.id)
+def content_of(request: AnyRequest, client: Client, reference: ObjectRef) -> AsyncIterator[bytes]:
+    """Return an object's content for the answer for which it was made: it goes with the request, read or not."""
+    state = request.scope["state"]
+    state[BEHIND].push_async_callback(client.objects.discard, reference.id)
+    return _read_while(client, reference, state[ADMITTED].withdrawn)
+
+
+async def _read_while(
+    client: Client, reference: ObjectRef, withdrawn: asyncio.Event
+) -> AsyncIterator[bytes]:
+    async with aclosing(client.objects.read(reference)) as pieces:
+        async for piece in pieces:
+            if withdrawn.is_set():
+                raise Forbidden("the token was withdrawn")
+            yield piece
 
 
 ROUTES: list[Any] = [list_files, read_file, write_file, remove_file]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
+from contextlib import AsyncExitStack
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -33,6 +34,8 @@ LENT = "lent_client"
 """Key in a request's state: the `TenantClient` of its tenant."""
 ADMITTED = "admission"
 """Key in a request's state: the `Admission` of its token."""
+BEHIND = "behind"
+"""Key in a request's state: an exit stack for what is to be done when it is over, however that comes."""
 REFUSAL = "refusal"
 """Key in the state of a WebSocket whose handshake failed: the `Problem` that says why."""
 SUBPROTOCOL = "bearer."
@@ -94,8 +97,9 @@ class Guard:
             return
         self._under_way[tenant] += 1
         try:
-            async with self._clients.of(tenant) as lent:
-                asked.setdefault("state", {}).update({LENT: lent, ADMITTED: admission})
+            async with self._clients.of(tenant) as lent, AsyncExitStack() as behind:
+                state = {LENT: lent, ADMITTED: admission, BEHIND: behind}
+                asked.setdefault("state", {}).update(state)
                 await self._app(asked, _while_admitted(receive, admission), send)
         except ServiceError as exc:  # of the lending: what a route raises is answered by the app
             await refuse(asked, send, of_error(exc))

@@ -8,6 +8,7 @@ from litestar import get, put
 from litestar.params import QueryParameter
 from litestar.response import Stream
 
+from agent_sandbox.made import Made
 from gateway.adapters.http.asked import WAIT_S_MAX, SessionPath
 from gateway.adapters.http.deps import AnyRequest, ItsClient
 from gateway.adapters.http.described import says
@@ -36,13 +37,17 @@ TreeWait = Annotated[
     opt=says({200: TAR}, 404, 409, 413),
 )
 async def read_tree(
-    client: ItsClient, session_id: SessionPath, path: FolderQuery = ".", wait_s: TreeWait = 60
+    client: ItsClient,
+    request: AnyRequest,
+    session_id: SessionPath,
+    path: FolderQuery = ".",
+    wait_s: TreeWait = 60,
 ) -> Stream:
     """Return a directory with all that is in it, or a file, as a tar archive."""
     result = await do_file_task(client, session_id, Archive(path=path), wait_s)
     reference = result.outputs[0].object
     headers = {"content-length": str(reference.size_bytes), "etag": f'"{reference.sha256}"'}
-    return Stream(content_of(client, reference), media_type=TAR, headers=headers)
+    return Stream(content_of(request, client, reference), media_type=TAR, headers=headers)
 
 
 @put(
@@ -61,10 +66,8 @@ async def write_tree(
     """Write the members of a tar archive, the request's body, below a directory; what has their names is replaced."""
     await open_session(client, session_id)  # before all of the body is stored for nothing
     reference = await client.objects.put(aiter(request.stream()))
-    try:
-        await do_file_task(client, session_id, Extract(path=path, object=reference), wait_s)
-    finally:
-        await client.objects.drop(reference.id)
+    task = Extract(path=path, object=reference)
+    await do_file_task(client, session_id, task, wait_s, Made(reference.id))
 
 
 ROUTES: list[Any] = [read_tree, write_tree]
