@@ -28,6 +28,8 @@ class Shown:
         self.source = source
         self._signed: Credential | None = None
         self._renewing = asyncio.Lock()
+        self._renewals: set[asyncio.Task[None]] = set()
+        self._ended = False
 
     def current(self) -> Credential | None:
         """Return the newest credential."""
@@ -52,17 +54,46 @@ class Shown:
     ) -> None:
         """Go over to a connection under a newer credential (None: the source's).
 
+        Once begun it comes to its end, also where the caller is cancelled: given up at any moment, some of what both
+        connections hear would be lost. Only `end` ends it.
+
         Raises:
             Forbidden: the servers refuse it.
             Unavailable: no connection under it; one that is left goes on, and the next is made under it.
         """
         if credential is not None:
             self.source = credential
+        if self._ended:
+            raise Unavailable("the connection is closed")
+        renewal = asyncio.create_task(self._renew(client, wait_up), name="bus-renewal")
+        self._renewals.add(renewal)
+        renewal.add_done_callback(self._forget)
+        await asyncio.wait({renewal})
+        if renewal.cancelled():
+            raise Unavailable("the connection was closed")
+        renewal.result()
+
+    def _forget(self, renewal: asyncio.Task[None]) -> None:
+        self._renewals.discard(renewal)
+        if not renewal.cancelled() and (exc := renewal.exception()) is not None:
+            log.info("bus.not_renewed", error=f"{type(exc).__name__} {exc}")
+
+    async def end(self, deadline_s: float) -> None:
+        """Give up what is under way: what is not sent yet goes by the connection that there was before."""
+        self._ended = True
+        for renewal in self._renewals:
+            renewal.cancel()
+        if self._renewals:
+            await asyncio.wait(self._renewals, timeout=deadline_s)
+
+    async def _renew(self, client: Client, wait_up: Callable[[float], Awaitable[None]]) -> None:
         async with self._renewing:
             for tries_left in reversed(range(MOVES_MAX)):
                 if not client.usable:
                     await wait_up(RENEW_S)
-                    return
+                    if self._signed == self.current():
+                        return
+                    # The reconnect had shown the former one before this one came.
                 try:
                     await move(client, MOVE_S)
                 except Unavailable as exc:

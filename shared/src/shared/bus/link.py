@@ -116,6 +116,7 @@ class Link:
     async def close(self, deadline_s: float) -> None:
         """Close within a bound; open questions end as unknown."""
         self.changed = None
+        await self._shown.end(deadline_s)
         self._fail_questions("closed")
         self.watch.stop()
         self.up.clear()

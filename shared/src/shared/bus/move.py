@@ -15,12 +15,13 @@ from nats.protocol.parser import Parser
 from shared import logs
 from shared.bus.transport import Transport
 from shared.bus.wire import READ_BYTES, Client
-from shared.errors import Forbidden, Unavailable
+from shared.errors import Forbidden, ServiceError, Unavailable
 
 log = logs.get(__name__)
 
 SPREAD_S = 0.25
 """A second connection may lead to another server: so long until the others know what is heard there."""
+_FAILURES = (OSError, TimeoutError, nats.errors.Error, ValueError)
 
 
 class _Held(Transport):
@@ -74,7 +75,7 @@ class _Side:
         """Reads for the client and has been told to end."""
         self.speaks = False
         """Whether its pings, pongs and errors are the client's."""
-        self._pongs = 0
+        self._pings = self._pongs = 0
         self._number = 0
         self._twins: _Twins | None = None
         parser.nc = self
@@ -83,14 +84,15 @@ class _Side:
         """From now on the other side may bring the same."""
         self._twins, self._number = twins, number
 
-    async def hear_pong(self) -> None:
-        """Read until a ping of our own is answered.
+    async def say(self, lines: bytes) -> None:
+        """Send lines and a ping; read until all pings of our own are answered.
 
         Raises:
             OSError: the connection ended.
         """
-        wanted = self._pongs + 1
-        while self._pongs < wanted:
+        self._pings += 1
+        self.transport.write(lines + PING_PROTO)
+        while self._pongs < self._pings:
             data = await self.transport.read(READ_BYTES)
             if not data:
                 raise ConnectionError("the server ended the connection")
@@ -138,11 +140,11 @@ async def move(client: Client, deadline_s: float) -> None:
     """Go over to a new connection, made under the newest credential, without losing anything on either.
 
     Nothing is written from the last ping of the old connection until its answer: the server has then taken all that went
-    there. What we hear is heard on both for a moment.
+    there. What we hear is heard on both for a moment. Cancelled before that answer, all goes on by the old one.
 
     Args:
         client: connected.
-        deadline_s: for each of: connecting, going over, leaving the old one.
+        deadline_s: for each of: connecting, going over, leaving one of the two.
 
     Raises:
         Forbidden: the servers refuse the credential; the old connection goes on.
@@ -150,30 +152,31 @@ async def move(client: Client, deadline_s: float) -> None:
     """
     old = client._transport
     assert isinstance(old, Transport)
-    transport = Transport()  # type: ignore[no-untyped-call]  # the library's is untyped
-    new = _Side(client, transport, Parser())
+    new = _Side(client, Transport(), Parser())  # type: ignore[no-untyped-call]  # the library's is untyped
     try:
         async with asyncio.timeout(deadline_s):
             info = await _introduce(client, new)
-        former = await _go_over(client, old, new, deadline_s)
-    except BaseException as exc:
-        transport.abort()
-        if isinstance(exc, OSError | TimeoutError | nats.errors.Error | ValueError):
-            raise Unavailable(f"no second connection: {type(exc).__name__} {exc}") from exc
+            await _settle(client, old, deadline_s)
+    except _FAILURES as exc:
+        new.transport.abort()
+        raise Unavailable(f"no second connection: {type(exc).__name__} {exc}") from exc
+    except BaseException:
+        new.transport.abort()
+        raise
+    former = _Side(client, old, client._ps)
+    former.speaks = True
+    try:
+        await _go_over(client, former, new, deadline_s)
+    except _FAILURES as exc:
+        await _part(former, new, deadline_s)
+        raise Unavailable(f"no second connection: {type(exc).__name__} {exc}") from exc
+    except BaseException:
+        _end(former, new)
         raise
     spread_s = 0.0 if info.get("server_id") == client._server_info.get("server_id") else SPREAD_S
     client._server_info, client._client_id = info, info.get("client_id")
     client._max_payload = info.get("max_payload", client._max_payload)
-    try:
-        async with asyncio.timeout(deadline_s):
-            await asyncio.sleep(spread_s)
-            await _leave(former)
-            await client.ping(deadline_s)  # its answer comes behind what the old one brought, too
-    except (OSError, TimeoutError, nats.errors.Error) as exc:
-        log.warning("bus.old_connection_cut", error=f"{type(exc).__name__} {exc}")
-    finally:
-        old.abort()
-        new.parser.nc = client
+    await _part(new, former, deadline_s, spread_s)
 
 
 async def _introduce(client: Client, new: _Side) -> dict[str, Any]:
@@ -194,18 +197,26 @@ async def _introduce(client: Client, new: _Side) -> dict[str, Any]:
         connect = client._connect_command()
     finally:
         client._server_info = former
-    transport.write(connect + PING_PROTO)
-    await new.hear_pong()
+    await new.say(connect)
     return info
 
 
-async def _go_over(client: Client, old: Any, new: _Side, deadline_s: float) -> _Side:
-    """Hold all writes until the old connection's are taken and the new one hears everything; then write there."""
-    is_old = client._transport is old
-    if not is_old or not client.usable:
-        raise Unavailable("the connection was lost while a second one was made")
-    former = _Side(client, old, client._ps)
-    former.speaks = True
+async def _settle(client: Client, old: Transport, deadline_s: float) -> None:
+    """Wait until what is unsent is taken: nothing is then held for longer than a round trip, and its bound stays."""
+    is_answered = await client.ping(deadline_s)
+    if client._transport is not old or not client.usable:
+        raise ConnectionError("the present one was lost meanwhile")
+    if not is_answered:
+        raise ConnectionError("the present one is not answered")
+
+
+async def _go_over(client: Client, former: _Side, new: _Side, deadline_s: float) -> None:
+    """Hold all writes until the old connection's are taken and the new one hears everything; then write there.
+
+    Raises:
+        OSError, TimeoutError, Error: one of the two failed; what was held goes to the old one, if it is not lost.
+    """
+    old = former.transport
     taken: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     await client._send_ping(taken)
     held, twins = _Held(old), _Twins()
@@ -216,9 +227,8 @@ async def _go_over(client: Client, old: Any, new: _Side, deadline_s: float) -> _
     client._transport = held
     goes_to = old
     try:
-        new.transport.write(client.interest() + PING_PROTO)
         async with asyncio.timeout(deadline_s):
-            await new.hear_pong()
+            await new.say(client.interest())
             await taken
         if client._transport is held and client.usable:
             goes_to = new.transport
@@ -227,24 +237,38 @@ async def _go_over(client: Client, old: Any, new: _Side, deadline_s: float) -> _
             goes_to = None  # lost meanwhile: the client makes another
         else:
             client._transport = goes_to
-        if goes_to is not new.transport:
-            former.parser.nc = client
         held.release(goes_to)
     if goes_to is not new.transport:
-        raise Unavailable("the connection was lost while another took its place")
+        raise ConnectionError("the connection was lost while another took its place")
     former.reading, client._ps = client._reading_task, new.parser
     former.speaks, new.speaks = False, True
     client._reading_task = asyncio.create_task(client._read_loop())
     if former.reading is not None:
         former.reading.cancel()
-    return former
 
 
-async def _leave(former: _Side) -> None:
-    """Hear what the server has already given the old connection, and no more."""
-    if former.reading is not None:
-        await asyncio.wait({former.reading})
-    sids = [*former.client._subs, *former.client._once]
-    lines = [command.unsub_cmd(sid, 0) for sid in sids]
-    former.transport.write(b"".join([*lines, PING_PROTO]))
-    await former.hear_pong()
+async def _part(stays: _Side, goes: _Side, deadline_s: float, spread_s: float = 0.0) -> None:
+    """Leave one of the two. Until the other has brought what both were given, what comes twice is known."""
+    try:
+        await asyncio.sleep(spread_s)
+        try:
+            async with asyncio.timeout(deadline_s):
+                await _leave(goes)
+        except (*_FAILURES, ServiceError) as exc:
+            log.warning("bus.connection_cut", error=f"{type(exc).__name__} {exc}")
+        await stays.client.ping(deadline_s)
+    finally:
+        _end(stays, goes)
+
+
+def _end(stays: _Side, goes: _Side) -> None:
+    goes.transport.abort()
+    stays.parser.nc = stays.client
+
+
+async def _leave(side: _Side) -> None:
+    """Hear what the server has already given a connection, and no more: a group's message goes to one side only."""
+    if side.reading is not None:
+        await asyncio.wait({side.reading})
+    sids = [*side.client._subs, *side.client._once]
+    await side.say(b"".join(command.unsub_cmd(sid, 0) for sid in sids))
