@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal
+from urllib.parse import urlsplit
 
 from shared.cluster.ports import LOOPBACK
 
@@ -73,11 +74,13 @@ class Talk:
 class Tap:
     """Listens where clients connect, and leads each connection to a server. Connections are counted from 1."""
 
-    def __init__(self, target: Callable[[int], int]) -> None:
-        """Lead connection number n to the loopback port `target(n)`; use `tapped`."""
+    def __init__(self, servers: Sequence[str]) -> None:
+        """Lead the first connection to the first server, and so on; all further ones to the last. Use `tapped`."""
         self.port = 0
         self.talks: list[Talk] = []
-        self._target = target
+        self.serving: set[asyncio.Task[None]] = set()
+        """One for each of them."""
+        self._servers = [urlsplit(server) for server in servers]
         self._stages: dict[tuple[int, Way], Stage] = {}
 
     @property
@@ -96,11 +99,16 @@ class Tap:
         self._stages[connection, way] = stage
         return stage
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Take a client."""
+        self.serving.add(asyncio.create_task(self._serve(reader, writer)))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Join a client with its server until either ends."""
         number = len(self.talks) + 1
         try:
-            far_reader, far_writer = await asyncio.open_connection(LOOPBACK, self._target(number))
+            server = self._servers[min(number, len(self._servers)) - 1]
+            far_reader, far_writer = await asyncio.open_connection(server.hostname, server.port)
         except OSError:
             writer.transport.abort()
             return
@@ -130,21 +138,16 @@ class Tap:
 
 
 @asynccontextmanager
-async def tapped(ports: Sequence[int]) -> AsyncIterator[Tap]:
-    """Yield a tap that leads the first connection to the first port, and so on; all further ones to the last."""
-    serving: set[asyncio.Task[None]] = set()
-    tap = Tap(lambda number: ports[min(number, len(ports)) - 1])
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        serving.add(asyncio.create_task(tap.serve(reader, writer)))
-
-    server = await asyncio.start_server(accept, LOOPBACK, 0)
+async def tapped(servers: Sequence[str]) -> AsyncIterator[Tap]:
+    """Yield a tap that leads to servers, given by their addresses: see `Tap`."""
+    tap = Tap(servers)
+    server = await asyncio.start_server(tap.accept, LOOPBACK, 0)
     tap.port = server.sockets[0].getsockname()[1]
     try:
         yield tap
     finally:
         server.close()
-        for task in serving:
+        for task in tap.serving:
             task.cancel()
-        await asyncio.gather(*serving, return_exceptions=True)
+        await asyncio.gather(*tap.serving, return_exceptions=True)
         await asyncio.sleep(0)  # aborted sockets close in the next round
