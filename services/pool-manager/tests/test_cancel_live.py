@@ -8,7 +8,8 @@ import pytest
 
 from shared import headers, messages, subjects
 from shared.bus import Bus
-from shared.messages import CancelAnswer, CancelAsk
+from shared.cluster import Cluster
+from shared.messages import CancelAnswer, CancelAsk, Credential
 from shared.testing.look import Look
 from shared.testing.names import unique
 
@@ -79,6 +80,65 @@ async def test_a_running_task_is_cancelled_by_its_owner(
     result = await look.result(session)
     assert result is not None
     assert result.status == "cancelled"
+
+
+async def test_an_owner_whose_answer_is_lost_is_asked_again_and_the_outcome_is_what_it_did(
+    node: Any, look: Look, session: str, nats_cluster: Cluster
+) -> None:
+    """Its credential was renewed between order and answer: the servers refuse an answer from the newer connection."""
+    worker = (await node.warm(2))[0]
+    await worker.create(session)
+    finish = worker.finish
+
+    async def finish_and_renew(**how: Any) -> None:
+        await finish(**how)
+        former, spec = worker.spec.credential, worker.spec
+        signer = nats_cluster.identity.worker_signer
+        jwt = signer.renew(former.jwt, spec.pool, spec.pod, valid_s=60)
+        await worker.bus.use_credential(Credential(jwt=jwt, seed=former.seed))
+
+    worker.finish = finish_and_renew
+
+    answer = await cancel(look.bus, session, session)
+
+    assert (answer.outcome, answer.status) == ("cancelled", "cancelled")
+    assert len(worker.bus.refusals) == 1
+    assert {(order.session, order.task, order.epoch) for order in worker.orders} == {
+        (session, session, 1)
+    }
+    result = await look.result(session)
+    assert result is not None
+    assert (result.status, result.reason) == (answer.status, None)
+
+
+async def test_an_owner_that_refused_an_order_unheard_is_asked_the_same_again(
+    node: Any, look: Look, session: str, nats_cluster: Cluster
+) -> None:
+    """It ran another task, and its word of that was lost: the task that waits is ended, the one that runs goes on."""
+    worker = (await node.warm(2))[0]
+    await worker.create(session)
+    await look.send(session, "task-0001")
+    publish = worker.bus.publish
+    renewed = False
+
+    async def renew_and_publish(subject: str, data: bytes = b"", **how: Any) -> None:
+        nonlocal renewed
+        if subject.startswith("_INBOX") and not renewed:
+            renewed = True
+            former, spec = worker.spec.credential, worker.spec
+            signer = nats_cluster.identity.worker_signer
+            jwt = signer.renew(former.jwt, spec.pool, spec.pod, valid_s=60)
+            await worker.bus.use_credential(Credential(jwt=jwt, seed=former.seed))
+        await publish(subject, data, **how)
+
+    worker.bus.publish = renew_and_publish
+
+    answer = await cancel(look.bus, session, "task-0001")
+
+    assert answer.outcome == "cancelled"
+    assert [(order.task, order.epoch) for order in worker.orders] == [("task-0001", 1)] * 2
+    assert (await look.in_state(session, "running")).epoch == 1
+    assert await look.result(session) is None
 
 
 async def test_an_inbox_task_is_cancelled_while_its_session_runs_another(

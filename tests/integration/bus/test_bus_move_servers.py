@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from shared import subjects
@@ -12,9 +14,11 @@ from shared.bus import Bus, BusOptions
 from shared.cluster import Cluster
 from shared.errors import Unavailable
 from shared.identity import roles
+from shared.testing.cut import RelayedCluster
 from shared.testing.faults import strike
 from shared.testing.names import unique
-from shared.testing.plugin import admin_options
+from shared.testing.plugin import admin_options, started
+from shared.testing.relay import Relay
 from shared.testing.tap import Stage, Tap, tapped
 from shared.testing.wait import until
 
@@ -46,6 +50,9 @@ async def kept(bus: Bus, tenant: str) -> Counter[str]:
 
 
 SLOW = pytest.mark.slow
+SPREAD_LATE_S = 0.1
+"""So much later a server hears what another one hears; the connection that is left waits for longer."""
+SPREAD_MESSAGES = 20
 
 
 @pytest.mark.parametrize(
@@ -112,3 +119,51 @@ async def test_a_server_lost_in_the_middle_of_a_move_is_left_and_costs_nothing_t
     admin = await Bus.connect(admin_options(private_cluster))
     assert await kept(admin, tenant) == Counter(acknowledged)
     await admin.close()
+
+
+async def test_a_connection_is_left_only_when_the_other_servers_know_what_the_new_one_hears(
+    tmp_path: Path,
+) -> None:
+    """It leads to another server, whose word reaches the third one a moment later: nothing is lost meanwhile."""
+    relay = Relay()
+    cluster = RelayedCluster(tmp_path / "nats", relay)
+    try:
+        first, second, third = started(cluster).servers
+        signer = cluster.identity.signer
+        subject, heard = unique("spread"), Counter[int]()
+        async with tapped([first.url, second.url]) as tap:
+            credential = signer.mint("moves", roles.admin())
+            bus = await Bus.connect(
+                BusOptions(servers=(tap.url,), name="moves", credential=credential)
+            )
+            other = await Bus.connect(
+                msgspec.structs.replace(admin_options(cluster), servers=(third.url,))
+            )
+            await bus.subscribe(subject, lambda message: heard.update((int(message.data),)))
+
+            async def is_known() -> bool:
+                await other.publish(subject, b"-1")
+                return bool(heard)
+
+            await until(is_known)
+            asked = tap.hold(2, "up", b"SUB")
+            renewal = asyncio.create_task(bus.use_credential(signer.mint("moves", roles.admin())))
+            await asked.wait()
+            for link in second.routes:
+                relay.do(link.cut)
+            asked.go()
+            for number in range(SPREAD_MESSAGES):
+                await other.publish(subject, str(number).encode())
+                await asyncio.sleep(SPREAD_LATE_S / SPREAD_MESSAGES)
+            for link in second.routes:
+                relay.do(link.heal)
+            await renewal
+            await other.publish(subject, str(SPREAD_MESSAGES).encode())
+
+            await until(lambda: heard[SPREAD_MESSAGES] == 1)
+            assert [heard[number] for number in range(SPREAD_MESSAGES)] == [1] * SPREAD_MESSAGES
+            await bus.close()
+            await other.close()
+    finally:
+        cluster.kill()
+        relay.close()
