@@ -5,16 +5,19 @@ Servers of a test whose `fault` is `cut` talk through a relay; so do those of a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.integration.bus.moving import BUFFER_BYTES, Pair, mint
 
+from shared.bus import Bus, BusOptions
 from shared.cluster import Cluster
 from shared.testing.cut import RelayedCluster
-from shared.testing.plugin import provision_now, start_cluster, started
+from shared.testing.plugin import Connect, provision_now, start_cluster, started
 from shared.testing.relay import Relay
+from shared.testing.tap import Tap, tapped
 
 
 @pytest.fixture(
@@ -112,3 +115,29 @@ def private_cluster(
     with made as cluster:
         provision_now(cluster)
         yield cluster
+
+
+@pytest.fixture
+async def tap(provisioned_cluster: Cluster) -> AsyncIterator[Tap]:
+    """A way to one server."""
+    async with tapped(provisioned_cluster.urls[:1]) as made:
+        yield made
+
+
+@pytest.fixture
+async def pair(tap: Tap, provisioned_cluster: Cluster, connect: Connect) -> AsyncIterator[Pair]:
+    """The bus under test behind the tap, and another at the same server. Pings come from renewals only."""
+    other = await connect(name="other", servers=(provisioned_cluster.servers[0].url,))
+    bus = await Bus.connect(
+        BusOptions(
+            servers=(tap.url,),
+            name="moves",
+            credential=mint(provisioned_cluster),
+            ping_interval_s=60,
+            pending_bytes_max=BUFFER_BYTES,
+        )
+    )
+    made = Pair(bus, other, tap)
+    await made.begin()
+    yield made
+    await bus.close()

@@ -15,12 +15,11 @@ from shared.errors import ServiceError
 from shared.identity import roles
 from shared.messages import Credential
 from shared.testing.names import unique
-from shared.testing.plugin import Connect
 from shared.testing.tap import tapped
 from shared.testing.wait import until
 
 RENEWALS = 40
-RENEWALS_SPREAD = 12
+RENEWALS_SPREAD = 6
 """Where each leads to another server: the others must learn of it."""
 TRAFFIC_MIN = 40
 """Of each kind of message: on a busy machine it takes some more renewals."""
@@ -149,14 +148,16 @@ class Traffic:
 
 
 @pytest.fixture
-async def others(connect: Connect, provisioned_cluster: Cluster) -> list[Bus]:
+async def others(provisioned_cluster: Cluster) -> AsyncIterator[list[Bus]]:
     """A connection to each server."""
     made = []
     for number, url in enumerate(provisioned_cluster.urls):
         credential = provisioned_cluster.identity.signer.mint(f"other-{number}", roles.admin())
         options = BusOptions(servers=(url,), name=f"other-{number}", credential=credential)
         made.append(await Bus.connect(options))
-    return made
+    yield made
+    for bus in made:
+        await bus.close()
 
 
 @pytest.fixture(params=["worker", "service", "spread"])

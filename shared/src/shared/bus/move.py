@@ -20,7 +20,8 @@ from shared.errors import Forbidden, ServiceError, Unavailable
 log = logs.get(__name__)
 
 SPREAD_S = 0.25
-"""A second connection may lead to another server: so long until the others know what is heard there."""
+"""A second connection may lead to another server: so long until the others know what is heard there, and again so long
+until what they have sent to both has come there, too."""
 _FAILURES = (OSError, TimeoutError, nats.errors.Error, ValueError)
 
 
@@ -257,6 +258,8 @@ async def _part(stays: _Side, goes: _Side, deadline_s: float, spread_s: float = 
         except (*_FAILURES, ServiceError) as exc:
             log.warning("bus.connection_cut", error=f"{type(exc).__name__} {exc}")
         await stays.client.ping(deadline_s)
+        # What a third server has sent to both may have the longer way to the one that stays.
+        await asyncio.sleep(spread_s)
     finally:
         _end(stays, goes)
 

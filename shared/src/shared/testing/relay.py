@@ -29,10 +29,11 @@ class Link:
         self._target = target
         self._healed = asyncio.Event()
         self._healed.set()
+        self._serving: set[asyncio.Task[None]] = set()
 
     async def open(self) -> asyncio.Server:
         """Listen."""
-        server = await asyncio.start_server(self._serve, LOOPBACK, 0)
+        server = await asyncio.start_server(self._accept, LOOPBACK, 0)
         self.port = server.sockets[0].getsockname()[1]
         return server
 
@@ -43,6 +44,13 @@ class Link:
     def heal(self) -> None:
         """Let all through again, what waited first."""
         self._healed.set()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Take a dialler, by a task of our own: Python 3.11 complains of its own ones when they are cancelled."""
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+        task.add_done_callback(lambda _: writer.transport.abort())  # also where it never began
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Join a dialler with the target until either ends, and the link is whole to tell the other."""
@@ -57,8 +65,6 @@ class Link:
                 far_writer.transport.abort()
         except* (OSError, EOFError):
             pass
-        finally:
-            writer.transport.abort()
 
     async def _pass(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         while True:
