@@ -13,10 +13,13 @@ import pytest
 from agent_sandbox.access import Access, ClientOptions, find_access
 from agent_sandbox.orders import Order
 from agent_sandbox.over_http.calls import Call, Calls
+from agent_sandbox.over_http.paths import question_call
 from agent_sandbox.over_http.publishing import publish_order
 from agent_sandbox.over_http.transport import HttpTransport
 from shared.errors import InvalidMessage, LimitExceeded, OutcomeUnknown, Rejected, Unavailable
+from shared.messages import Message
 from shared.testing.gateways import BREAK, HANG, OK, Gateway, problem
+from shared.views import LetterAsk, LetterDropped, PoolsAnswer
 
 NOBODY = "http://127.0.0.1:9"
 
@@ -171,9 +174,12 @@ def test_a_state_folders_token_stays_on_this_machine(
         token(servers=("http://127.0.0.1:1", "nats://127.0.0.1:2"))
 
 
-def said(status: str, body: str) -> bytes:
+def said(status: str, body: str, kind: str = "application/json") -> bytes:
     """Return a whole answer."""
-    head = f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    head = (
+        f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n"
+        "connection: close\r\n\r\n"
+    )
     return (head + body).encode()
 
 
@@ -194,3 +200,50 @@ async def test_only_an_answer_that_names_the_task_says_that_it_is_accepted(answe
     accepted = said("202 Accepted", NAMED % (ITS_ID, ITS_ID))
     async with Gateway(accepted).listening() as good, calls(good) as made:
         await publish_order(made, ORDER, time.monotonic() + 5)
+
+
+PAGE = said("200 OK", "<html>Welcome! Please accept our terms.</html>", "text/html")
+EMPTY = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize("stranger", [PAGE, EMPTY], ids=["a page", "nothing"])
+async def test_a_stranger_who_says_200_is_no_gateway(stranger: bytes) -> None:
+    """Whatever is asked, the next gateway is; where there is none, nothing was read, dropped, stored or cancelled."""
+    pools = b'{"pools":[],"nodes":[],"managers":["of a gateway"]}'
+    answer = said("200 OK", pools.decode())
+    async with (
+        Gateway(stranger).listening() as one,
+        Gateway(answer).listening() as other,
+        calls(one, other) as made,
+    ):
+        found = await HttpTransport(made).ask("pools", Message(), PoolsAnswer)
+    assert found.managers == ("of a gateway",)
+
+    async with Gateway(stranger).listening() as one, calls(one) as made:
+        transport = HttpTransport(made)
+        for asking in (
+            transport.read_result(ITS_ID, ITS_ID, timeout_s=0.3),
+            transport.cancel(ORDER, wait_s=0.3),
+            made.ask(question_call("dead_letter_drop", LetterAsk(number=1)), within_s=0.3),
+            transport.chunks.put("object-1", 0, b"x", within_s=0.3),
+            transport.chunks.get("object-1", 0, within_s=0.3),
+        ):
+            with pytest.raises(OutcomeUnknown, match=r"is 127\.0\.0\.1 a gateway"):
+                await asking
+        with pytest.raises(OutcomeUnknown, match="a gateway"):
+            async with made.stream("/v1/tasks/task-0001/output", {}, 1.0):
+                pass
+        with pytest.raises(Unavailable, match="a gateway"):
+            await HttpTransport.connect(Access((one.url,), None), deadline_s=0.3)
+
+
+async def test_only_a_removal_is_answered_without_a_body() -> None:
+    """And that it was there is what it says."""
+    gone = b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n"
+    async with Gateway(gone).listening() as one, calls(one) as made:
+        transport = HttpTransport(made)
+        dropped = await transport.ask("dead_letter_drop", LetterAsk(number=1), LetterDropped)
+        assert dropped.dropped
+    async with Gateway(gone).listening() as one, calls(one) as made:
+        with pytest.raises(OutcomeUnknown):
+            await made.ask(Call(method="GET", path="/v1/pools"), within_s=0.3)

@@ -19,7 +19,7 @@ from agent_sandbox.transport import NEW
 from shared.errors import OutcomeUnknown
 from shared.messages import TaskResult
 from shared.rest import StreamEvent
-from shared.testing.gateways import Gateway, problem
+from shared.testing.gateways import OK, Gateway, problem
 
 ORDER = name_order("default", "task-0001", None)
 RESULT = TaskResult(task="task-0001", session="task-0001", status="ok", tenant="default", epoch=1)
@@ -131,7 +131,10 @@ async def test_a_stream_that_a_publish_opened_is_gone_on_with_where_it_breaks_of
     assert asked == ["POST /v1/tasks", f"GET /v1/sessions/{TASK}/tasks/{TASK}/output"]
 
     view = b'{"task":"%s","session":"%s"}' % (TASK.encode(), TASK.encode())
-    plain = b"HTTP/1.1 202 Accepted\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(view)
+    plain = (
+        b"HTTP/1.1 202 Accepted\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+        % len(view)
+    )
     assert await publish_and_read(plain + view, HEAD + output("hi") + LAST) == (["hi"], asked)
 
 
@@ -151,7 +154,7 @@ async def test_streams_leave_connections_for_what_is_asked_meanwhile(
     opened: asyncio.Queue[int] = asyncio.Queue()
     ends = [asyncio.Event() for _ in range(3)]
 
-    async with Gateway(HEAD).listening() as gateway:
+    async with Gateway(HEAD, HEAD, OK, HEAD).listening() as gateway:
         made = Calls(Access((gateway.url,), None, "token-1"))
 
         async def hold(number: int) -> None:

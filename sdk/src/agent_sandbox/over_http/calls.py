@@ -11,6 +11,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Literal
 
 import httpx
 import msgspec
@@ -33,6 +34,7 @@ AGAIN_S = 0.2
 """Pause when all gateways were asked in vain."""
 CONNECTIONS_MAX = 256
 """Connections of one client."""
+KINDS = {"json": "application/json", "bytes": "application/octet-stream"}
 STREAMS_MAX = 192
 """Of those, for streams: further ones wait for a place, while the results of their tasks are asked for."""
 
@@ -48,8 +50,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     changes: bool = False
     """It changes something: after a try without an answer, a refusal of the next does not mean that it did not happen."""
     try_s: float = TRY_S
+    answers: Literal["json", "bytes", "nothing"] = "json"
+    """What a gateway answers where all is well."""
     silent_s: float | None = None
-    """Its answer is a stream, on which something comes at least so often; None: it is read whole."""
+    """Its answer may be a stream, on which something comes at least so often; None: it is read whole."""
 
 
 class Calls:
@@ -174,6 +178,8 @@ class Calls:
             ):
                 if not answer.is_success:
                     raise error_of_answer(answer.status_code, answer.headers, await answer.aread())
+                if not is_stream(answer):
+                    raise _stranger(answer)
                 yield answer.aiter_bytes()
 
     @contextmanager
@@ -207,6 +213,8 @@ class Calls:
         except httpx.TransportError as exc:
             raise _of_transport(exc, f"{call.method} {call.path}") from exc
         if answer.is_success:  # a redirection is followed by nobody: the token would go along
+            if not _is_a_gateways(answer, call):
+                raise _stranger(answer)
             return answer
         raise error_of_answer(answer.status_code, answer.headers, answer.content)
 
@@ -218,6 +226,25 @@ def is_stream(answer: httpx.Response) -> bool:
     """Return whether an answer is a stream of events, to be read as it comes."""
     kind: str = answer.headers.get("content-type", "")
     return answer.is_success and kind.partition(";")[0].strip() == "text/event-stream"
+
+
+def _is_a_gateways(answer: httpx.Response, call: Call) -> bool:
+    """Return whether an answer is of the kind that a gateway gives: what lies between may say 200 with a page of its own."""
+    if is_stream(answer):
+        return call.silent_s is not None
+    if call.answers == "nothing":
+        return bool(answer.status_code == 204)
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip()
+    return bool(kind == KINDS[call.answers] and answer.content)
+
+
+def _stranger(answer: httpx.Response) -> OutcomeUnknown:
+    kind = answer.headers.get("content-type", "no content-type")
+    said = f"HTTP {answer.status_code}, {kind}"
+    return OutcomeUnknown(
+        f"{answer.url.path}: what answered ({said}) is no gateway's answer; is {answer.url.host} a gateway, or "
+        "something in between?"
+    )
 
 
 async def read_end(pieces: AsyncIterator[bytes], within_s: float) -> None:

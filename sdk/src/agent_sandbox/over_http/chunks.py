@@ -27,6 +27,7 @@ class HttpChunks:
             headers={"content-type": "application/octet-stream"},
             body=data,
             changes=True,
+            answers="nothing",
         )
         await self._calls.ask(call, within_s=within_s)
 
@@ -37,7 +38,8 @@ class HttpChunks:
             Unavailable: no gateway can say.
             OutcomeUnknown: no answer in time.
         """
-        call = Call(method="GET", path=f"/v1/objects/{object_id}/{number}")
+        path = f"/v1/objects/{object_id}/{number}"
+        call = Call(method="GET", path=path, answers="bytes")
         try:
             return (await self._calls.ask(call, within_s=within_s)).content
         except NotFound:

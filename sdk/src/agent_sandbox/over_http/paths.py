@@ -114,7 +114,7 @@ def question_call(what: str, question: msgspec.Struct) -> Call:
             return Call(method="GET", path=f"/v1/dead-letters/{question.number}")
         case "dead_letter_drop", LetterAsk():
             path = f"/v1/dead-letters/{question.number}"
-            return Call(method="DELETE", path=path, changes=True)
+            return Call(method="DELETE", path=path, changes=True, answers="nothing")
         case _:
             raise InvalidMessage(f"what: a gateway is not asked for {what!r}")
 

@@ -111,12 +111,14 @@ class HttpTransport:
             if what not in NOTHING:
                 raise
             return msgspec.convert({}, kind)
-        body = answer.content or b'{"dropped":true}'  # of a removal, which answers without a body
-        return messages.decode(body, kind)
+        if call.answers == "nothing":  # of a removal: it was there
+            return msgspec.convert({"dropped": True}, kind)
+        return messages.decode(answer.content, kind)
 
     async def drop_objects(self, ids: tuple[str, ...]) -> None:
         """Remove objects; what could not be removed now goes by its age."""
         for object_id in ids:
-            call = Call(method="DELETE", path=f"/v1/objects/{object_id}")
+            path = f"/v1/objects/{object_id}"
+            call = Call(method="DELETE", path=path, answers="nothing")
             with suppress(ServiceError):
                 await self._calls.ask(call, within_s=DROP_S)

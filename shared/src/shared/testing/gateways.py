@@ -17,7 +17,10 @@ def problem(status: int, code: str, *, definite: bool = True, more: str = "") ->
     ).encode()
 
 
-OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok"
+OK = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n"
+    b"ok"
+)
 HANG, BREAK = b"hang", b""
 
 
