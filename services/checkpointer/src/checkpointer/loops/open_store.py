@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 
 from checkpointer.loops.patient_store import PatientStore
-from checkpointer.ports.engine import Engine, Place, Progress
+from checkpointer.ports.engine import Engine, Owner, Place, Progress
 from shared import logs
 from shared.errors import ServiceError, Unavailable
 from shared.workspace import SnapshotRef
@@ -73,10 +73,10 @@ class Opening:
         return "" if state.up else state.reason
 
     async def save(
-        self, place: Place, parent: SnapshotRef | None, progress: Progress
-    ) -> SnapshotRef:
+        self, place: Place, owner: Owner, parent: SnapshotRef | None, progress: Progress
+    ) -> SnapshotRef | None:
         """See `Engine`."""
-        return await self._there().save(place, parent, progress)
+        return await self._there().save(place, owner, parent, progress)
 
     async def restore(self, place: Place, snapshot: SnapshotRef, progress: Progress) -> None:
         """See `Engine`."""

@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from checkpointer.core.asks import check_record, rescuer
-from checkpointer.ports.engine import Engine, Place, Progress
+from checkpointer.ports.engine import Engine, Owner, Place, Progress
 from checkpointer.ports.truth import RecordStore
 from shared import logs
 from shared.errors import Conflict, InvariantBroken, OutcomeUnknown, Unavailable
@@ -30,8 +30,8 @@ class Publish(Protocol):
         self,
         record: Record,
         ask: CheckpointAsk,
-        save: Callable[[SnapshotRef | None], Awaitable[SnapshotRef]],
-    ) -> Awaitable[SnapshotRef]:
+        save: Callable[[SnapshotRef | None], Awaitable[SnapshotRef | None]],
+    ) -> Awaitable[SnapshotRef | None]:
         """Return the snapshot once it is safe from collectors."""
         ...
 
@@ -84,13 +84,19 @@ class Work:
         await self._engine.restore(_place_of(ask), ask.snapshot, progress)
         return ask.snapshot
 
-    async def _save(self, record: Record, ask: CheckpointAsk, progress: Progress) -> SnapshotRef:
-        async def take(parent: SnapshotRef | None) -> SnapshotRef:
-            return await self._engine.save(_place_of(ask), parent, progress)
+    async def _save(
+        self, record: Record, ask: CheckpointAsk, progress: Progress
+    ) -> SnapshotRef | None:
+        owner = Owner(epoch=ask.epoch, task=ask.task, position=record.position)
+
+        async def take(parent: SnapshotRef | None) -> SnapshotRef | None:
+            return await self._engine.save(_place_of(ask), owner, parent, progress)
 
         return await self._publish(record, ask, take)
 
-    async def _rescue(self, record: Record, ask: CheckpointAsk, progress: Progress) -> SnapshotRef:
+    async def _rescue(
+        self, record: Record, ask: CheckpointAsk, progress: Progress
+    ) -> SnapshotRef | None:
         snapshot = await self._save(record, ask, progress)
         hold = Hold(rescuer(self._node), ask.epoch)
         for _ in range(WRITE_TRIES):
@@ -113,7 +119,7 @@ def _place_of(ask: CheckpointAsk) -> Place:
     return Place(pod=ask.pod, tenant=ask.tenant, session=ask.session)
 
 
-def _has(record: Record, epoch: int, snapshot: SnapshotRef) -> bool:
+def _has(record: Record, epoch: int, snapshot: SnapshotRef | None) -> bool:
     """Return whether a record says what `rescued` wrote: an answer was lost."""
     named = (record.boundary, record.latest.snapshot if record.latest else None)
-    return record.epoch == epoch and record.state == "queued" and snapshot in named
+    return record.epoch == epoch and record.state == "queued" and snapshot in (*named, None)

@@ -21,6 +21,15 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     session: str
 
 
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """Under what a snapshot is taken; stands in it."""
+
+    epoch: int
+    task: str = ""
+    position: int = 0
+    """Inbox sequence up to which all tasks are done."""
+
+
 class Progress:
     """How far a job is. The figures may be written by any thread, the state by the event loop's alone."""
 
@@ -55,9 +64,11 @@ class Engine(Protocol):
     """Snapshots of this node's workspaces."""
 
     async def save(
-        self, place: Place, parent: SnapshotRef | None, progress: Progress
-    ) -> SnapshotRef:
+        self, place: Place, owner: Owner, parent: SnapshotRef | None, progress: Progress
+    ) -> SnapshotRef | None:
         """Store a snapshot of a workspace and return it; the parent itself where nothing has changed.
+
+        None: there was no parent, and the workspace is empty.
 
         `progress` reaches `scanned` as soon as nothing of the live tree is needed any more.
 
