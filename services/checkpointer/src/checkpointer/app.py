@@ -5,25 +5,41 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
+from checkpointer.adapters.heads import StreamHeads
+from checkpointer.adapters.records import StreamRecords
+from checkpointer.adapters.snapshots import SnapshotEngine
+from checkpointer.adapters.stores.opening import open_store
+from checkpointer.adapters.stores.over_nats import PENDING_BYTES
 from checkpointer.adapters.voice import BusVoice
 from checkpointer.loops.beat import beat
+from checkpointer.loops.measure import Measured
+from checkpointer.loops.open_store import Opening
+from checkpointer.loops.patient_store import PatientStore
+from checkpointer.loops.probe_store import probe_store
+from checkpointer.loops.serve import Desk
+from checkpointer.loops.work import Bounds, Work
 from checkpointer.settings import CheckpointerSettings
-from shared import logs
-from shared.bus import Bus, BusOptions
+from shared import logs, subjects
+from shared.bus import Bus, BusOptions, Message
 from shared.bus.renewal import follow_file
+from shared.errors import ServiceError
 from shared.identity.files import read_credential
+from shared.messages import decode, encode
 from shared.metrics import DECLARED, Book
 from shared.probes import Health, nats_problem, note_contact_often, probed
 from shared.service import Stop
-from shared.workspace import CheckpointerBeat
+from shared.workspace import CheckpointAsk, CheckpointerBeat
 
 log = logs.get(__name__)
 
 
 async def run(settings: CheckpointerSettings, stop: Stop) -> None:
-    """Be a node's checkpointer until `stop` is set, then finish what is being saved and leave.
+    """Be a node's checkpointer until `stop` is set, then finish what is under way and leave.
 
     Raises:
         ServiceError: it cannot start.
@@ -36,12 +52,18 @@ async def run(settings: CheckpointerSettings, stop: Stop) -> None:
         bus = await Bus.connect(_options(settings))
         closing.push_async_callback(bus.close)
         health.require("nats", nats_problem(bus))
-        started_ms = int(time.time() * 1000)
+        opening = _opening(settings)
+        closing.push_async_callback(opening.close)
+        health.require("store", opening.problem)
+        work = Measured(_work(settings, bus, opening), book, settings.age_bound_s)
         async with asyncio.TaskGroup() as tasks:
+            desk = Desk(work, tasks)
+            await _serve(settings, bus, desk, tasks)
+            say = _beats(settings, opening, desk)
             aside = [
-                tasks.create_task(
-                    beat(lambda: _beat(settings, started_ms), BusVoice(bus), settings.beat_s)
-                ),
+                tasks.create_task(opening.run()),
+                tasks.create_task(beat(say, BusVoice(bus), settings.beat_s)),
+                tasks.create_task(work.watch(opening.problem)),
                 tasks.create_task(note_contact_often(book, bus)),
             ]
             if settings.credential_file:
@@ -51,13 +73,47 @@ async def run(settings: CheckpointerSettings, stop: Stop) -> None:
             log.info("checkpointer.ready", node=settings.node)
             await stop.wait()
             health.leave()
+            await desk.drain(settings.drain_s / 2)
             for task in aside:
                 task.cancel()
 
 
-def _beat(settings: CheckpointerSettings, started_ms: int) -> CheckpointerBeat:
-    return CheckpointerBeat(
-        node=settings.node, started_ms=started_ms, unavailable="it saves nothing yet"
+def _opening(settings: CheckpointerSettings) -> Opening:
+    async def open_it() -> PatientStore:
+        options = _options(settings)
+        packs = msgspec.structs.replace(
+            options, name=f"{options.name}-packs", pending_bytes_max=PENDING_BYTES
+        )
+        bus = await Bus.connect(packs)
+        try:
+            store = await open_store(settings.store, settings.store_credentials_file, bus)
+            await probe_store(store)
+        except BaseException:
+            await bus.close()
+            raise
+        if settings.store != "nats":
+            await bus.close()  # it told whose cluster this is
+        return PatientStore(store, stall_s=settings.store_stall_s)
+
+    return Opening(open_it, lambda store: SnapshotEngine(Path(settings.pods_dir), store))
+
+
+def _work(settings: CheckpointerSettings, bus: Bus, opening: Opening) -> Work:
+    bounds = Bounds(saves=settings.saves_at_once, restores=settings.restores_at_once)
+    return Work(settings.node, opening, StreamRecords(bus), StreamHeads(bus), bounds)
+
+
+def _beats(
+    settings: CheckpointerSettings, opening: Opening, desk: Desk
+) -> Callable[[], CheckpointerBeat]:
+    """Return what makes the next heartbeat."""
+    started_ms = int(time.time() * 1000)
+    return lambda: CheckpointerBeat(
+        node=settings.node,
+        started_ms=started_ms,
+        store=opening.id,
+        unavailable=opening.problem(),
+        jobs=desk.running,
     )
 
 
@@ -69,3 +125,23 @@ def _options(settings: CheckpointerSettings) -> BusOptions:
         # Read again at each connect: whoever started the node may have renewed it.
         credential=(lambda: read_credential(Path(path))) if path else None,
     )
+
+
+async def _serve(
+    settings: CheckpointerSettings, bus: Bus, desk: Desk, tasks: asyncio.TaskGroup
+) -> None:
+    """Answer what is asked about this node's pods: each request in a task of its own, since it waits for news."""
+
+    async def answer(message: Message) -> None:
+        asker = message.subject.rpartition(".")[2]
+        try:
+            said = await desk.answer(asker, decode(message.data, CheckpointAsk))
+            if message.reply:
+                await bus.publish(message.reply, encode(said))
+        except ServiceError as exc:  # nonsense, or nobody hears the answer: it is asked again
+            log.warning("ask.not_answered", asker=asker, error=str(exc))
+
+    def heard(message: Message) -> None:
+        tasks.create_task(answer(message), name="answer")
+
+    await bus.subscribe(subjects.checkpoint(settings.node, "*"), heard)

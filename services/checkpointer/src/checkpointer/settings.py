@@ -24,7 +24,12 @@ class CheckpointerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     pods_dir: str
     """Where the node's pod directories are; it looks nowhere else."""
     store: str = "nats"
-    """Where packs lie: `nats`, in streams of those servers; or an absolute path, a folder that all nodes share."""
+    """Where packs lie: `nats` (in streams of those servers), `local:/folder` (that all nodes share), or
+    `s3://bucket/prefix?endpoint=…&region=…`."""
+    store_credentials_file: str | None = None
+    """Of an S3 store: JSON with `access_key_id` and `secret_access_key`, mode 0600."""
+    store_stall_s: Annotated[float, Meta(gt=0, le=3600)] = 60.0
+    """Longest time for one call to a store that does not answer, all tries together."""
     saves_at_once: Annotated[int, Meta(ge=1, le=64)] = 2
     """Saves and rescues of this node that run at once; others wait."""
     restores_at_once: Annotated[int, Meta(ge=1, le=64)] = 4
@@ -50,7 +55,5 @@ class CheckpointerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
             ValueError: a name that is none, or one that our subjects use.
         """
         parse_name(self.node, "node")
-        if self.store != "nats" and not self.store.startswith("/"):
-            raise ValueError("store: 'nats' or an absolute path expected")
         if self.node == "any":
             raise ValueError("node: 'any' is taken by requests to whichever checkpointer is free")

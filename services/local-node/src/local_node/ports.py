@@ -105,5 +105,7 @@ class Sandbox:
     """Limits that the kernel holds."""
     niceness: int
     """Of its processes while a task runs; warming up is done in the background."""
+    checkpointer: bool
+    """The node has a checkpointer: it saves and restores the workspace."""
     watch: tuple[str, ...]
     """Limits that the sidecar must measure, ending the pod past them: of memory, pids, disk."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+import time
 
 import msgspec
 
 from checkpointer.core.asks import check_record, rescuer
+from checkpointer.loops import commit_snapshot as snapshots
+from checkpointer.ports.collecting import Heads
 from checkpointer.ports.engine import Engine, Owner, Place, Progress
 from checkpointer.ports.truth import RecordStore
 from shared import logs
@@ -23,19 +24,6 @@ WRITE_TRIES = 5
 RETRY_S = 0.2
 
 
-class Publish(Protocol):
-    """Takes a snapshot, stores it and retains it."""
-
-    def __call__(
-        self,
-        record: Record,
-        ask: CheckpointAsk,
-        save: Callable[[SnapshotRef | None], Awaitable[SnapshotRef | None]],
-    ) -> Awaitable[SnapshotRef | None]:
-        """Return the snapshot once it is safe from collectors."""
-        ...
-
-
 class Bounds(msgspec.Struct, frozen=True):
     """What one node does at once."""
 
@@ -47,13 +35,13 @@ class Work:
     """Does jobs. Restores do not wait for saves: somebody waits for them."""
 
     def __init__(
-        self, node: str, engine: Engine, records: RecordStore, publish: Publish, bounds: Bounds
+        self, node: str, engine: Engine, records: RecordStore, heads: Heads, bounds: Bounds
     ) -> None:
         """Work for `node` on its own workspaces."""
         self._node = node
         self._engine = engine
         self._records = records
-        self._publish = publish
+        self._heads = heads
         self._turns = {
             "save": asyncio.Semaphore(bounds.saves),
             "rescue": asyncio.Semaphore(bounds.saves),
@@ -92,7 +80,15 @@ class Work:
         async def take(parent: SnapshotRef | None) -> SnapshotRef | None:
             return await self._engine.save(_place_of(ask), owner, parent, progress)
 
-        return await self._publish(record, ask, take)
+        who = snapshots.Owner(
+            tenant=ask.tenant,
+            pool=ask.pool,
+            session=ask.session,
+            epoch=ask.epoch,
+            task=ask.task,
+        )
+        truth = (self._heads, self._records)
+        return await snapshots.commit_snapshot(who, ask.snapshot, take, truth, _now_ms)
 
     async def _rescue(
         self, record: Record, ask: CheckpointAsk, progress: Progress
@@ -113,6 +109,10 @@ class Work:
             else:
                 return snapshot
         raise Unavailable(f"session {ask.session}: its record could not be written after a rescue")
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def _place_of(ask: CheckpointAsk) -> Place:

@@ -10,6 +10,14 @@ from shared.record import Record
 class RecordStore(Protocol):
     """Records, read from their leader and changed by compare-and-set."""
 
+    async def read(self, tenant: str, session: str) -> Record | None:
+        """Return a session's record; None: there is none (any more).
+
+        Raises:
+            Unavailable: no leader, or no answer.
+        """
+        ...
+
     async def read_with_seq(self, tenant: str, session: str) -> tuple[Record | None, int]:
         """Return a session's record and its sequence; (None, 0): there is none.
 

@@ -68,7 +68,9 @@ async def open_machine(
         finally:
             launching.cancel()
             await asyncio.wait({launching})
-        yield Machine(files, sandboxes, PodStarter(files, groups, sandboxes, sidecars))
+        has = bool(settings.checkpointer)
+        starter = PodStarter(files, groups, sandboxes, sidecars, checkpointer=has)
+        yield Machine(files, sandboxes, starter)
 
 
 async def look(settings: NodeSettings) -> MachineView:

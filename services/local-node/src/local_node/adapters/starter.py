@@ -34,9 +34,16 @@ class PodStarter:
     """Starts pods on this machine (the `Starter` port)."""
 
     def __init__(
-        self, files: PodFiles, groups: Groups, sandboxes: Sandboxes, sidecars: KeptZygote
+        self,
+        files: PodFiles,
+        groups: Groups,
+        sandboxes: Sandboxes,
+        sidecars: KeptZygote,
+        *,
+        checkpointer: bool = False,
     ) -> None:
-        """Use a node's adapters."""
+        """Use a node's adapters; workers are told whether there is a checkpointer beside them."""
+        self._checkpointer = checkpointer
         self._files = files
         self._groups = groups
         self._sandboxes = sandboxes
@@ -70,7 +77,7 @@ class PodStarter:
         ours, theirs = socket.socketpair()
         with ours, theirs:
             sandbox = await self._start_sandbox(spec.pod, isolation, bound, group, theirs)
-            facts = msgspec.to_builtins(_facts(path, isolation, uid, bound), enc_hook=str)
+            facts = _facts(path, isolation, uid, bound, checkpointer=self._checkpointer)
             request = {
                 "pod": spec.pod,
                 "spec": {**msgspec.to_builtins(spec), "sandbox": facts},
@@ -125,10 +132,13 @@ class PodStarter:
             return await self._sandboxes.start(request, tuple(fds))
 
 
-def _facts(path: Path, isolation: str, uid: int | None, bound: Bounds) -> Sandbox:
+def _facts(
+    path: Path, isolation: str, uid: int | None, bound: Bounds, *, checkpointer: bool
+) -> dict[str, Any]:
+    """Return what the sidecar is told of its sandbox."""
     rooted = isolation == "namespace"
     workspace = path / "workspace"
-    return Sandbox(
+    facts = Sandbox(
         isolation=isolation,
         workspace=workspace,
         inner_workspace=_ROOTED_WORKSPACE if rooted else str(workspace),
@@ -137,5 +147,8 @@ def _facts(path: Path, isolation: str, uid: int | None, bound: Bounds) -> Sandbo
         network="loopback" if rooted else "host" if isolation == "process" else "none",
         enforced=bound.enforced,
         niceness=bound.niceness,
+        checkpointer=checkpointer,
         watch=bound.watched,
     )
+    told: dict[str, Any] = msgspec.to_builtins(facts, enc_hook=str)
+    return told
