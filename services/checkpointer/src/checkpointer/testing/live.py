@@ -1,0 +1,169 @@
+"""A checkpointer as a process, with nothing but its own rights, and who asks it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from shared import messages, subjects
+from shared.bus import Bus, Message
+from shared.cluster import Cluster
+from shared.errors import ServiceError
+from shared.identity import roles, write_credential
+from shared.ids import home
+from shared.record import Record
+from shared.testing.names import unique
+from shared.workspace import (
+    JOB_ENDS,
+    CheckpointAnswer,
+    CheckpointAsk,
+    CheckpointerBeat,
+    Op,
+    SnapshotRef,
+)
+
+TENANT = "acme"
+ASK_S = 3.0
+JOB_S = 30.0
+
+
+class Live:
+    """One node's checkpointer."""
+
+    def __init__(self, cluster: Cluster, folder: Path, bus: Bus, **settings: str) -> None:
+        """Start nothing yet; `bus` may do everything."""
+        self.node = unique("node")[:32]
+        self.pods = folder / "pods"
+        self.pods.mkdir(parents=True)
+        self.bus = bus
+        self.beats: asyncio.Queue[CheckpointerBeat] = asyncio.Queue()
+        minted = cluster.identity.signer.mint(f"ckpt-{self.node}", roles.checkpointer(self.node))
+        write_credential(folder / "checkpointer.creds", minted)
+        variables = {
+            "NODE": self.node,
+            "SERVERS": ",".join(cluster.urls),
+            "CREDENTIAL_FILE": str(folder / "checkpointer.creds"),
+            "PODS_DIR": str(self.pods),
+            "BEAT_S": "0.1",
+            "LOG_LEVEL": "warning",
+            **settings,
+        }
+        self._env = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+            **{f"CHECKPOINTER_{name}": value for name, value in variables.items()},
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+
+    async def start(self) -> None:
+        """Start the process, and wait until its store can be used."""
+        if self.process is None:
+            subject = subjects.checkpointer_heartbeat(self.node)
+            await self.bus.subscribe(subject, self._on_beat)
+        self.process = await asyncio.to_thread(
+            subprocess.Popen, [sys.executable, "-m", "checkpointer"], env=self._env
+        )
+        await self.beat(lambda beat: not beat.unavailable)
+
+    def kill(self) -> None:
+        """Kill the process."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(10)
+
+    def _on_beat(self, message: Message) -> None:
+        self.beats.put_nowait(messages.decode(message.data, CheckpointerBeat))
+
+    async def beat(self, fits: object) -> CheckpointerBeat:
+        """Wait for a heartbeat that comes from now on and fits."""
+        while not self.beats.empty():
+            self.beats.get_nowait()
+        assert callable(fits)
+        async with asyncio.timeout(20):
+            while not fits(beat := await self.beats.get()):
+                pass
+        return beat
+
+    def workspace(self, pod: str) -> Path:
+        """Return a pod's workspace, made where it is not there."""
+        path = self.pods / pod / "workspace"
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    async def ask(self, ask: CheckpointAsk, asker: str = "") -> CheckpointAnswer:
+        """Ask until the job has ended, as a worker does; nobody there is asked again."""
+        subject = subjects.checkpoint(self.node, asker or ask.pod)
+        async with asyncio.timeout(JOB_S):
+            while True:
+                try:
+                    reply = await self.bus.request(subject, messages.encode(ask), timeout_s=ASK_S)
+                except ServiceError:
+                    await asyncio.sleep(0.1)
+                    continue
+                answer = messages.decode(reply.data, CheckpointAnswer)
+                if answer.state in JOB_ENDS:
+                    return answer
+
+
+class Owned:
+    """A session and the pod that owns it, by its record."""
+
+    def __init__(self, live: Live, pod: str = "default-0-1") -> None:
+        """Write nothing yet."""
+        self.live, self.pod = live, pod
+        self.jobs = 0
+        self.seq = 0
+        now_ms = int(time.time() * 1000)
+        self.record = Record(
+            session=unique("session"),
+            tenant=TENANT,
+            pool="default",
+            state="running",
+            lane="batch",
+            client_lane="batch",
+            keep=True,
+            accepted_ms=now_ms,
+            epoch=1,
+            owner=pod,
+            node=live.node,
+            claimed_ms=now_ms,
+            first_done=True,
+        )
+
+    async def write(self, record: Record | None = None) -> None:
+        """Write the record."""
+        self.record = record or self.record
+        subject = subjects.record("default", TENANT, self.record.session)
+        self.seq = await self.live.bus.compare_and_set(
+            subject, messages.encode(self.record), expected_seq=self.seq
+        )
+
+    async def read(self) -> Record:
+        """Return the record as it is stored."""
+        session = self.record.session
+        stored = await self.live.bus.read_last(
+            subjects.state_stream(home(session)), subjects.any_pool_record(TENANT, session)
+        )
+        assert stored is not None
+        return messages.decode(stored.data, Record)
+
+    def asking(
+        self, op: Op, snapshot: SnapshotRef | None = None, *, pod: str = "", job: str = ""
+    ) -> CheckpointAsk:
+        """Return an ask under an id of its own."""
+        self.jobs += 1
+        return CheckpointAsk(
+            job=job or f"{self.record.session}-{self.jobs}",
+            op=op,
+            tenant=TENANT,
+            pool="default",
+            session=self.record.session,
+            epoch=self.record.epoch,
+            pod=pod or self.pod,
+            snapshot=snapshot,
+            left_s=JOB_S,
+        )

@@ -1,0 +1,255 @@
+"""A checkpointer as a process on real servers: saves, restores, rescues, and its own end in the middle of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from checkpointer.testing.live import TENANT, Live, Owned
+from shared import messages, packs, subjects
+from shared.bus import Bus
+from shared.cluster import Cluster
+from shared.ids import SHARDS
+from shared.testing.wait import until
+from shared.workspace import SnapshotRef, WorkspaceHead
+
+MIB = 1 << 20
+
+
+def fill(folder: Path) -> dict[str, bytes]:
+    """Write a small tree; return its files."""
+    (folder / "src").mkdir()
+    (folder / "src" / "main.py").write_text("print('hello')\n")
+    (folder / "big.bin").write_bytes(random.Random(1).randbytes(3 * MIB))
+    (folder / "link").symlink_to("src/main.py")
+    return files(folder)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Return path -> content of all files."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+async def live(admin_bus: Bus, provisioned_cluster: Cluster, tmp_path: Path) -> AsyncIterator[Live]:
+    """A checkpointer that runs."""
+    made = Live(provisioned_cluster, tmp_path, admin_bus)
+    try:
+        await made.start()
+        yield made
+    finally:
+        made.kill()
+
+
+@pytest.fixture
+async def owned(live: Live) -> Owned:
+    """A session that a pod of the node owns."""
+    session = Owned(live)
+    await session.write()
+    return session
+
+
+async def saved(owned: Owned, parent: SnapshotRef | None = None) -> SnapshotRef:
+    """Save the workspace; return the snapshot."""
+    answer = await owned.live.ask(owned.asking("save", parent))
+    assert answer.state == "done", answer.error
+    assert answer.snapshot is not None
+    return answer.snapshot
+
+
+async def packs_of(bus: Bus, session: str) -> set[str]:
+    """Return the subjects of a session's packs."""
+    found: set[str] = set()
+    for shard in range(SHARDS):
+        info = await bus.js_api(
+            f"STREAM.INFO.{packs.stream(shard)}",
+            {"subjects_filter": f"pack.{shard}.{TENANT}.{session}.>"},
+        )
+        found |= set(info["state"].get("subjects") or {})
+    return found
+
+
+async def test_it_beats_and_leaves_when_it_is_asked_to(live: Live) -> None:
+    """Its heartbeats name its node and its store; SIGTERM ends it with code 0."""
+    first = await live.beat(lambda _beat: True)
+    assert (first.node, first.started_ms > 0, first.store.startswith("nats-")) == (
+        live.node,
+        True,
+        True,
+    )
+    assert live.process is not None
+    live.process.send_signal(signal.SIGTERM)
+
+    assert await asyncio.to_thread(live.process.wait, 10) == 0
+
+
+async def test_what_one_pod_saved_another_restores(live: Live, owned: Owned) -> None:
+    """Under the next epoch, in place of whatever lies there; and what was not changed is not stored again."""
+    before = fill(live.workspace(owned.pod))
+    first = await saved(owned)
+    stored = await packs_of(live.bus, owned.record.session)
+    again = await saved(owned, first)
+    assert again == first
+    assert await packs_of(live.bus, owned.record.session) == stored
+
+    await owned.write(replace(owned.record, owner="default-1-1", epoch=2))
+    (live.workspace("default-1-1") / "left").write_text("by an attempt that was broken off")
+    answer = await live.ask(owned.asking("restore", first, pod="default-1-1"))
+
+    assert answer.state == "done", answer.error
+    assert answer.done_bytes == sum(map(len, before.values())) - len(before["link"])
+    assert files(live.workspace("default-1-1")) == before
+
+
+async def test_a_session_that_is_not_the_askers_is_neither_saved_nor_restored(
+    live: Live, owned: Owned
+) -> None:
+    """By the record as its leader has it: of another epoch, another owner, or ended."""
+    before = fill(live.workspace(owned.pod))
+    first = await saved(owned)
+    stored = await packs_of(live.bus, owned.record.session)
+    (live.workspace(owned.pod) / "late").write_text("by a zombie")
+    zombie = owned.asking("save", first)
+    other = owned.asking("restore", first, pod="default-2-1")
+    live.workspace("default-2-1")
+    await owned.write(replace(owned.record, epoch=2))
+
+    answers = [await live.ask(zombie), await live.ask(other)]
+
+    assert [a.error and a.error.code for a in answers] == ["stale_epoch", "stale_epoch"]
+    assert await packs_of(live.bus, owned.record.session) == stored
+    assert files(live.workspace("default-2-1")) == {}
+    assert before
+
+
+async def test_a_dead_pods_workspace_is_rescued(live: Live, owned: Owned) -> None:
+    """What it saved is the session's boundary, and anybody may claim it; asked again it says the same."""
+    fill(live.workspace(owned.pod))
+    first = await saved(owned)
+    (live.workspace(owned.pod) / "more").write_text("after the last snapshot")
+    rescuing = replace(
+        owned.record, state="rescuing", owner=f"ckpt-{live.node}", epoch=2, boundary=first
+    )
+    await owned.write(rescuing)
+    ask = owned.asking("rescue", first)
+
+    answer = await live.ask(ask, "rescue")
+    record = await owned.read()
+
+    assert answer.state == "done", answer.error
+    assert answer.snapshot is not None
+    assert answer.snapshot.id != first.id
+    assert (record.state, record.owner, record.boundary) == ("queued", None, answer.snapshot)
+    assert await live.ask(ask, "rescue") == answer
+    session = owned.record.session
+    head = await live.bus.read_last(
+        subjects.record("default", TENANT, session).split(".")[1],
+        subjects.workspace_head("default", TENANT, session),
+    )
+    assert head is not None
+    retained = messages.decode(head.data, WorkspaceHead).retained
+    assert [(each.snapshot.id, each.epoch) for each in retained] == [
+        (first.id, 1),
+        (answer.snapshot.id, 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("op", ["save", "restore"])
+async def test_a_job_ends_well_though_its_checkpointer_dies_in_the_middle(
+    live: Live, owned: Owned, op: Any, number: signal.Signals
+) -> None:
+    """Asked again under the same id, its successor begins anew; a process that stood still goes on. Nothing is half."""
+    workspace = live.workspace(owned.pod)
+    fill(workspace)
+    (workspace / "huge.bin").write_bytes(random.Random(2).randbytes(24 * MIB))
+    before = files(workspace)
+    first = await saved(owned) if op == "restore" else None
+    if op == "restore":
+        (workspace / "huge.bin").write_bytes(b"what the restore replaces")
+    ask = owned.asking(op, first)
+    asking = asyncio.create_task(live.ask(ask))
+    if op == "save":
+        await until(lambda: _has_packs(live, owned), within_s=10)
+    else:
+        await until(lambda: not (workspace / "link").is_symlink(), within_s=10)
+    assert live.process is not None
+
+    live.process.send_signal(number)
+    if number == signal.SIGKILL:
+        live.process.wait(10)
+        await live.start()
+    else:
+        await asyncio.sleep(1)
+        live.process.send_signal(signal.SIGCONT)
+    answer = await asking
+
+    assert answer.state == "done", answer.error
+    if op == "save":
+        assert answer.snapshot is not None
+        other = live.workspace("default-1-1")
+        await owned.write(replace(owned.record, owner="default-1-1", epoch=2))
+        again = await live.ask(owned.asking("restore", answer.snapshot, pod="default-1-1"))
+        assert again.state == "done", again.error
+        assert files(other) == before
+    else:
+        assert files(workspace) == before
+
+
+async def _has_packs(live: Live, owned: Owned) -> bool:
+    return bool(await packs_of(live.bus, owned.record.session))
+
+
+async def test_a_folder_can_be_the_store(
+    admin_bus: Bus, provisioned_cluster: Cluster, tmp_path: Path
+) -> None:
+    """`local:/folder`, which nodes share: what one node saved another restores."""
+    store = f"local:{tmp_path / 'store'}"
+    nodes = [
+        Live(provisioned_cluster, tmp_path / name, admin_bus, STORE=store) for name in ("a", "b")
+    ]
+    try:
+        for node in nodes:
+            await node.start()
+        owned = Owned(nodes[0])
+        await owned.write()
+        before = fill(nodes[0].workspace(owned.pod))
+        snapshot = await saved(owned)
+        await owned.write(replace(owned.record, owner="default-1-1", epoch=2, node=nodes[1].node))
+        nodes[1].workspace("default-1-1")
+        answer = await nodes[1].ask(owned.asking("restore", snapshot, pod="default-1-1"))
+    finally:
+        for node in nodes:
+            node.kill()
+
+    assert answer.state == "done", answer.error
+    assert files(nodes[1].workspace("default-1-1")) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+async def test_what_is_restored_belongs_to_the_pods_user(live: Live, owned: Owned) -> None:
+    """Its workspace's owner: the sandbox's uid, whatever it was where the snapshot was taken."""
+    fill(live.workspace(owned.pod))
+    first = await saved(owned)
+    await owned.write(replace(owned.record, owner="default-1-1", epoch=2))
+    other = live.workspace("default-1-1")
+    os.chown(other, 12345, 12345)
+
+    answer = await live.ask(owned.asking("restore", first, pod="default-1-1"))
+
+    assert answer.state == "done", answer.error
+    assert {path.lstat().st_uid for path in other.rglob("*")} == {12345}
