@@ -146,5 +146,5 @@ async def test_results_come_in_the_order_of_acceptance(
     assert record is not None
     assert (record.tasks_done, record.position) == (len(by_seq) + 1, by_seq[-1][0])
     assert nemesis.kills == load.kills
-    assert any(result.interruptions for result in results) or record.losses >= 1
+    assert record.epoch > nemesis.kills  # each death raised it, be it in a task or between two
     await client.session(session).close()
