@@ -146,6 +146,29 @@ class Index:
                 number += 1
         return pack
 
+    def without(self, packs: set[int]) -> Index:
+        """Return an index of the other packs."""
+        kept = Index()
+        kept.packs = [info for number, info in enumerate(self.packs) if number not in packs]
+        pack_numbers, frame_numbers = dict[int, int](), dict[int, int]()
+        for number in range(len(self.packs)):
+            if number not in packs:
+                pack_numbers[number] = len(pack_numbers)
+        for number in range(self.frames):
+            info = self.frame(number)
+            if info.pack in pack_numbers:
+                frame_numbers[number] = len(frame_numbers)
+                kept._frame_packs.append(pack_numbers[info.pack])
+                kept._offsets.append(info.offset)
+                kept._stored.append(info.stored_bytes)
+                kept._raw.append(info.raw_bytes)
+                kept._kinds.append(info.kind)
+        for one, place in self.places():
+            frame = frame_numbers.get(place.frame)
+            if frame is not None:
+                kept._added[one] = Place(frame, place.at, place.length)
+        return kept
+
     def _row(self, one: bytes) -> int:
         """Return the row of a chunk in the sorted columns; -1: it is not there."""
         prefix = one[0] << 8 | one[1]

@@ -28,6 +28,8 @@ class NodeWriter:
         self._ids: list[Id] = []
         self._raw_bytes = 0
         self._mine: set[Id] = set()
+        self.lists: dict[Id, bytes] = {}
+        """List nodes that are new."""
 
     def keep(self, node: bytes) -> Content:
         """Take a directory's node; return what its entry says of it."""
@@ -38,7 +40,14 @@ class NodeWriter:
         for length in self._codec.cutter.cut(node, AVERAGE_BYTES):
             pieces.append((self.keep_chunk(view[at : at + length]), length))
             at += length
-        return describe(pieces, BY_CONTENT, self.keep_chunk)
+        return describe(pieces, BY_CONTENT, self.keep_list)
+
+    def keep_list(self, node: bytes) -> Id:
+        """Take a list node, unless it is known; return its id."""
+        one = self.keep_chunk(node)
+        if one in self._mine:
+            self.lists[one] = node
+        return one
 
     def keep_chunk(self, chunk: bytes | memoryview) -> Id:
         """Take a chunk, unless it is known; return its id."""

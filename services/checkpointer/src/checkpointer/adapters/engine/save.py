@@ -15,21 +15,20 @@ import msgspec
 
 from checkpointer.adapters.engine.findings import Findings
 from checkpointer.adapters.engine.gather import Batch, Gatherer, Item, make_batches
+from checkpointer.adapters.engine.publish import Basis, Packing, Tree, make_root, publish
 from checkpointer.adapters.engine.remember import SavedTree, make_key, memo_file, remember_saved
 from checkpointer.adapters.engine.stored import StoredSnapshot, load_memo, save_memo
-from checkpointer.adapters.engine.threads import Bridge, Uploads
+from checkpointer.adapters.engine.threads import Bridge
 from checkpointer.adapters.files.cache import CachedFolder, CacheKey, load_cache
 from checkpointer.adapters.files.scan import scan
 from checkpointer.core.assemble import Assembled, Assembler
-from checkpointer.core.entries import DIRECTORY, Entry
-from checkpointer.core.frames import BODY, Codec, Frame
+from checkpointer.core.entries import Entry
 from checkpointer.core.hot import next_hot
 from checkpointer.core.index import Index
 from checkpointer.core.nodes import NodeWriter
-from checkpointer.core.packs import PackBuilder, PackInfo
 from checkpointer.core.plan import Plan, make_plan
 from checkpointer.core.scans import Look, Scan
-from checkpointer.core.snapshot import VERSION, Snapshot, encode_snapshot, keys_of
+from checkpointer.core.snapshot import VERSION, Snapshot
 from shared.workspace import SnapshotRef
 
 THREADS_MAX: Final = 4
@@ -96,17 +95,13 @@ class _Save:
         self._job = job
         self._bridge = bridge
         self._watcher = watcher
-        self._codec = Codec()
         self._memo = load_memo(memo_file(job.cache), bridge.store.id)
         self._stored = (
             None if job.parent is None else StoredSnapshot(job.parent, bridge, self._memo)
         )
         self._parent: Snapshot | None = None
         self._index = Index()
-        self._uploads = Uploads(bridge, job.tenant, job.session)
-        self._sealed: list[tuple[int, bytes]] = []
-        """Size and tail of each new pack."""
-        self._pack = PackBuilder()
+        self._packing = Packing(bridge, self._memo, (job.tenant, job.session))
         self._read_bytes = 0
 
     def _key(self, seen: Scan, of: SnapshotRef | None) -> CacheKey:
@@ -130,12 +125,12 @@ class _Save:
         try:
             return self._store(seen, plan, known, at_ms)
         except BaseException:
-            self._uploads.abandon()
+            self._packing.abandon()
             raise
 
     def _store(self, seen: Scan, plan: Plan, known: dict[bytes, CachedFolder], at_ms: int) -> Saved:
         """Read, build the tree, and store what is new."""
-        nodes = NodeWriter(self._index, self._codec)
+        nodes = NodeWriter(self._index, self._packing.codec)
         findings = Findings(seen, nodes.keep_chunk)
         total_bytes = sum(item.stat.size for item in plan.wanted if stat.S_ISREG(item.stat.mode))
         done = 0
@@ -145,14 +140,17 @@ class _Save:
             self._read_bytes += batch.data_bytes
             self._watcher.moved(self._read_bytes, total_bytes, done, len(plan.wanted))
             for frame in batch.frames:
-                self._add(frame)
+                self._packing.add(frame)
         self._watcher.scanned()
         tree = Assembler(seen, plan, findings.found, nodes.keep).build(known)
         torn = tuple(sorted(findings.torn))
         parent, ref = self._parent, self._job.parent
         is_new = parent is None or (bool(tree.root.size) and not _same_root(parent.root, tree))
         if is_new:
-            ref = self._publish(seen, tree, torn, nodes.frames(), at_ms)
+            here = {folder.path for folder in seen.folders}
+            unchanged = {path: one.node for path, one in known.items() if path in here}
+            whole = Tree(tree, unchanged, nodes.frames(), nodes.lists)
+            ref = self._publish(seen, whole, torn, at_ms)
         if self._job.cache is not None and (plan.works or is_new):
             save_memo(memo_file(self._job.cache), self._memo)
             remember_saved(
@@ -163,7 +161,7 @@ class _Save:
             is_new=is_new,
             torn=torn,
             skipped=seen.skipped,
-            stored_bytes=self._uploads.stored_bytes,
+            stored_bytes=self._packing.stored_bytes,
             read_bytes=self._read_bytes,
         )
 
@@ -202,52 +200,17 @@ class _Save:
                 for future in under_way:
                     future.cancel()
 
-    def _add(self, frame: Frame) -> None:
-        """Put a frame into the open pack; send the pack off when it is full."""
-        self._pack.add(frame)
-        if self._pack.size >= self._bridge.store.pack_bytes:
-            self._send()
-
-    def _send(self) -> None:
-        data, tail_bytes = self._pack.seal(self._codec)
-        self._sealed.append((len(data), data[len(data) - tail_bytes :]))
-        self._pack = PackBuilder()
-        self._uploads.put(data)
-
-    def _infos(self) -> list[PackInfo]:
-        """Wait for all packs that are on their way; return and remember them."""
-        infos = []
-        for key, (size, tail) in zip(self._uploads.keys(), self._sealed, strict=True):
-            self._memo.tails[key], self._memo.sizes[key] = tail, size
-            infos.append(PackInfo(key, size, len(tail)))
-        return infos
-
-    def _publish(
-        self, seen: Scan, tree: Assembled, torn: tuple[bytes, ...], frames: list[Frame], at_ms: int
-    ) -> SnapshotRef:
+    def _publish(self, seen: Scan, tree: Tree, torn: tuple[bytes, ...], at_ms: int) -> SnapshotRef:
         """Store the nodes and the body; return the snapshot."""
-        for frame in frames:
-            self._add(frame)
-        job, parent = self._job, self._parent
-        before = () if parent is None or self._stored is None else self._stored.packs(parent)
-        root = tree.root
+        job, parent, stored = self._job, self._parent, self._stored
+        basis = Basis((), self._index, None)
+        if parent is not None and stored is not None:
+            basis = Basis(stored.packs(parent), self._index, parent.index)
         snapshot = Snapshot(
             version=VERSION,
             session=job.session,
             tenant=job.tenant,
-            root=Entry(
-                b"",
-                DIRECTORY,
-                0,
-                0,
-                0,
-                seen.mtime_ns,
-                root.size,
-                root.content,
-                root.lengths,
-                root.form,
-                root.cut,
-            ),
+            root=make_root(tree.made.root, seen.mtime_ns),
             parent=job.parent.id if job.parent else None,
             lineage=job.parent.lineage + 1 if job.parent else 1,
             epoch=job.epoch,
@@ -256,27 +219,11 @@ class _Save:
             task=job.task,
             entries=seen.entries,
             content_bytes=seen.data_bytes,
-            packs=(*before, *self._infos()),
-            index=parent.index if parent else None,
             torn=torn,
             excludes=job.excludes,
-            hot=next_hot(parent.hot, tree.changed) if parent else (),
+            hot=next_hot(parent.hot, tree.made.changed) if parent else (),
         )
-        body, one = encode_snapshot(snapshot)
-        self._pack.add(self._codec.seal(BODY, [body], [one]))
-        self._send()
-        own = self._infos()[-1]
-        ref = SnapshotRef(
-            id=one.hex(),
-            pack=own.key,
-            at_ms=at_ms,
-            entries=snapshot.entries,
-            bytes=snapshot.content_bytes,
-            lineage=snapshot.lineage,
-        )
-        self._memo.bodies[ref.id] = body
-        self._memo.forget_but(ref.id, keys_of(snapshot, ref))
-        return ref
+        return publish(snapshot, tree, basis, self._packing, self._bridge)
 
 
 def _same_root(before: Entry, tree: Assembled) -> bool:
