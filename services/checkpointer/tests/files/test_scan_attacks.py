@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from checkpointer.adapters.files import linux
 from checkpointer.adapters.files.read import read_file
 from checkpointer.adapters.files.scan import scan
 from checkpointer.core.listings import TIME_NS_MAX
@@ -23,14 +24,19 @@ from shared.testing.ordinary import ORDINARY_UID
 def test_nothing_that_is_mounted_inside_is_entered(tree: Any) -> None:
     """Another file system; what is bound from the same one is met by openat2 alone."""
     (tree.path / "mounted").mkdir()
+    file = tree.write("file")
     subprocess.run(["mount", "-t", "tmpfs", "m", tree.path / "mounted"], check=True)
     try:
         (tree.path / "mounted" / "token").write_text("secret")
+        subprocess.run(["mount", "--bind", tree.path / "mounted" / "token", file], check=True)
         seen = tree.scan()
+        with pytest.raises(OSError, match=r"[Ii]nvalid cross-device link"):
+            linux.open_beneath(tree.fd, b"mounted", linux.DIRECTORY)
     finally:
+        subprocess.run(["umount", "--lazy", file], check=False)
         subprocess.run(["umount", "--lazy", tree.path / "mounted"], check=True)
 
-    assert seen.skipped == {b"mounted": MOUNT}
+    assert seen.skipped == {b"mounted": MOUNT, b"file": MOUNT}
     assert [folder.path for folder in seen.folders] == [b""]
 
 
