@@ -45,6 +45,20 @@ def test_wishes_are_kept_until_others_are_made(folder: Folder) -> None:
     assert digest(folder) != before
 
 
+def test_where_files_are_saved_is_chosen_once(folder: Folder) -> None:
+    """Before the first start; afterwards another choice would leave them all behind."""
+    first = keep(folder, folder.create(), Wishes(store="/srv/packs"))
+    assert first.store == "local:/srv/packs"
+    started = msgspec.structs.replace(first, servers=("nats://127.0.0.1:1",))
+    folder.write(started)
+    assert keep(folder, started, Wishes(store="local:/srv/packs")).store == "local:/srv/packs"
+
+    with pytest.raises(InvalidMessage, match="can't be changed any more"):
+        keep(folder, started, Wishes(store="nats"))
+    with pytest.raises(InvalidMessage, match="absolute path"):
+        keep(folder, folder.create(), Wishes(store="local:packs"))
+
+
 @pytest.mark.parametrize("wishes", [Wishes(nodes=0), Wishes(nodes=65), Wishes(isolation="iron")])
 def test_a_wish_out_of_bounds_changes_nothing(folder: Folder, wishes: Wishes) -> None:
     """Refused before anything is written."""

@@ -40,8 +40,13 @@ WAIT_S = 90.0
 )
 @click.option(
     "--store",
-    metavar="nats|FOLDER",
+    metavar="nats|FOLDER|s3://…",
     help="Where sessions' files are saved; `nats` the first time, and fixed from then on.",
+)
+@click.option(
+    "--store-credentials",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Key of an S3 store: a JSON file that you alone can read.",
 )
 @click.option(
     "--port",
@@ -68,6 +73,7 @@ def up(state: Path | None, as_json: bool, wait_s: float, **wishes: Any) -> None:
         pools=wishes["pools"],
         isolation=wishes["isolation"],
         store=wishes["store"],
+        store_credentials=wishes["store_credentials"],
         base_port=wishes["port"],
     )
     with Progress(quiet=as_json) as progress:

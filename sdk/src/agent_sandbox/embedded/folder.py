@@ -48,7 +48,9 @@ class ClusterFile(msgspec.Struct, frozen=True, kw_only=True):
     isolation: str | None = None
     """Class for the pools that say `auto`; None: the strongest that the nodes have."""
     store: str = "nats"
-    """Where snapshots of workspaces lie: `nats`, in the cluster's own servers; or a folder, an absolute path."""
+    """Where snapshots of workspaces lie: `nats` (the cluster's own servers), `local:/folder` or `s3://bucket/prefix?…`."""
+    store_credentials: str | None = None
+    """File with the key of an S3 store."""
 
     @property
     def mark(self) -> str:

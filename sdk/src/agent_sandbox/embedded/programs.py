@@ -199,7 +199,12 @@ def checkpointer_name(node: str) -> str:
 def _checkpointer(folder: Folder, cluster: ClusterFile, node: str) -> dict[str, str]:
     """Return the settings of a node's checkpointer, which the node starts itself: it dies with its node."""
     name = checkpointer_name(node)
-    return {
+    credentials = (
+        {"CHECKPOINTER_STORE_CREDENTIALS_FILE": cluster.store_credentials}
+        if cluster.store_credentials
+        else {}
+    )
+    return credentials | {
         "CHECKPOINTER_NODE": node,
         "CHECKPOINTER_SERVERS": ",".join(cluster.direct),
         "CHECKPOINTER_CREDENTIAL_FILE": str(folder.credential(name)),

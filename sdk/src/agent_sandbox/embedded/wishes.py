@@ -24,7 +24,9 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     pools: Path | None = None
     isolation: str | None = None
     store: str | None = None
-    """`nats`, or a folder."""
+    """`nats`, a folder, or `s3://…`."""
+    store_credentials: Path | None = None
+    """File with the key of an S3 store."""
     base_port: int | None = None
     """First of fourteen ports in a row; 0: free ones."""
 
@@ -50,6 +52,9 @@ def keep(folder: Folder, cluster: ClusterFile, wishes: Wishes) -> ClusterFile:
         changed = msgspec.structs.replace(changed, isolation=chosen)
     if wishes.store is not None:
         changed = msgspec.structs.replace(changed, store=_store(cluster, wishes.store))
+    if wishes.store_credentials is not None:
+        path = str(wishes.store_credentials.expanduser().absolute())
+        changed = msgspec.structs.replace(changed, store_credentials=path)
     if wishes.base_port is not None:
         changed = msgspec.structs.replace(changed, base_port=wishes.base_port or None)
     if wishes.pools is not None:
@@ -66,13 +71,15 @@ def keep(folder: Folder, cluster: ClusterFile, wishes: Wishes) -> ClusterFile:
 
 
 def _store(cluster: ClusterFile, wished: str) -> str:
-    """Return where snapshots are to lie.
+    """Return where snapshots are to lie; a bare folder is taken as `local:`.
 
     Raises:
         InvalidMessage: it is no such place, or the cluster has its snapshots elsewhere already.
     """
-    if wished != "nats":
-        wished = str(Path(wished).expanduser().absolute())
+    if wished != "nats" and not wished.startswith(("local:", "s3:")):
+        wished = f"local:{Path(wished).expanduser().absolute()}"
+    if wished.startswith("local:") and not wished.startswith("local:/"):
+        raise InvalidMessage(f"store: an absolute path expected after local:, got {wished[:80]!r}")
     if cluster.servers and wished != cluster.store:
         raise InvalidMessage(
             f"store: can't be changed any more: files of sessions lie in {cluster.store}. "
@@ -113,7 +120,8 @@ def digest(folder: Folder) -> str:
         Rejected: the folder can't be read.
     """
     cluster = folder.read()
-    wished = [cluster.nodes, cluster.isolation, cluster.base_port, cluster.store]
+    wished = [cluster.nodes, cluster.isolation, cluster.base_port]
+    wished += [cluster.store, cluster.store_credentials]
     with translating(folder.pools_file):
         text = folder.pools_file.read_bytes() if folder.pools_file.exists() else b""
     return hashlib.sha256(msgspec.json.encode(wished) + text).hexdigest()[:16]
