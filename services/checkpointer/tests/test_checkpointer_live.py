@@ -17,7 +17,7 @@ from checkpointer.testing.live import TENANT, Live, Owned
 from shared import messages, packs, subjects
 from shared.bus import Bus
 from shared.cluster import Cluster
-from shared.ids import SHARDS
+from shared.ids import SHARDS, home
 from shared.testing.wait import until
 from shared.workspace import SnapshotRef, WorkspaceHead
 
@@ -155,7 +155,7 @@ async def test_a_dead_pods_workspace_is_rescued(live: Live, owned: Owned) -> Non
     assert await live.ask(ask, "rescue") == answer
     session = owned.record.session
     head = await live.bus.read_last(
-        subjects.record("default", TENANT, session).split(".")[1],
+        subjects.state_stream(home(session)),
         subjects.workspace_head("default", TENANT, session),
     )
     assert head is not None
@@ -164,6 +164,29 @@ async def test_a_dead_pods_workspace_is_rescued(live: Live, owned: Owned) -> Non
         (first.id, 1),
         (answer.snapshot.id, 2),
     ]
+
+
+async def test_what_an_ended_session_left_is_deleted(live: Live, owned: Owned) -> None:
+    """Packs first, then the head that named them: the store holds nothing of it any more."""
+    fill(live.workspace(owned.pod))
+    first = await saved(owned)
+    (live.workspace(owned.pod) / "more").write_text("more")
+    second = await saved(owned, first)
+    session = owned.record.session
+    assert await packs_of(live.bus, session)
+    closed = replace(
+        owned.record, state="closed", owner=None, node=None, boundary=second, ended_ms=1
+    )
+    await owned.write(closed)
+
+    async def is_gone() -> bool:
+        head = await live.bus.read_last(
+            subjects.state_stream(home(session)),
+            subjects.workspace_head("default", TENANT, session),
+        )
+        return head is None and not await packs_of(live.bus, session)
+
+    await until(is_gone, within_s=15)
 
 
 @pytest.mark.parametrize(

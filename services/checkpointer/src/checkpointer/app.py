@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from checkpointer.adapters.contents import StoredContents
 from checkpointer.adapters.heads import StreamHeads
 from checkpointer.adapters.records import StreamRecords
 from checkpointer.adapters.snapshots import SnapshotEngine
@@ -17,6 +18,9 @@ from checkpointer.adapters.stores.opening import open_store
 from checkpointer.adapters.stores.over_nats import PENDING_BYTES
 from checkpointer.adapters.voice import BusVoice
 from checkpointer.loops.beat import beat
+from checkpointer.loops.collect_garbage import Collector
+from checkpointer.loops.delete_session import Deleter
+from checkpointer.loops.look_after import Caretaker
 from checkpointer.loops.measure import Measured
 from checkpointer.loops.open_store import Opening
 from checkpointer.loops.patient_store import PatientStore
@@ -32,6 +36,7 @@ from shared.identity.files import read_credential
 from shared.messages import decode, encode
 from shared.metrics import DECLARED, Book
 from shared.probes import Health, nats_problem, note_contact_often, probed
+from shared.record import Record
 from shared.service import Stop
 from shared.workspace import CheckpointAsk, CheckpointerBeat
 
@@ -60,8 +65,10 @@ async def run(settings: CheckpointerSettings, stop: Stop) -> None:
             desk = Desk(work, tasks)
             await _serve(settings, bus, desk, tasks)
             say = _beats(settings, opening, desk)
+            caretaker = await _caretaker(bus, opening)
             aside = [
                 tasks.create_task(opening.run()),
+                tasks.create_task(caretaker.run()),
                 tasks.create_task(beat(say, BusVoice(bus), settings.beat_s)),
                 tasks.create_task(work.watch(opening.problem)),
                 tasks.create_task(note_contact_often(book, bus)),
@@ -101,6 +108,24 @@ def _opening(settings: CheckpointerSettings) -> Opening:
 def _work(settings: CheckpointerSettings, bus: Bus, opening: Opening) -> Work:
     bounds = Bounds(saves=settings.saves_at_once, restores=settings.restores_at_once)
     return Work(settings.node, opening, StreamRecords(bus), StreamHeads(bus), bounds)
+
+
+async def _caretaker(bus: Bus, opening: Opening) -> Caretaker:
+    """Return what deletes and collects; it hears every record that is stored."""
+    heads, records = StreamHeads(bus), StreamRecords(bus)
+
+    def tools() -> tuple[Deleter, Collector]:
+        store = opening.store
+        collector = Collector(store, heads, records, StoredContents(store))
+        return Deleter(collector, heads), collector
+
+    caretaker = Caretaker(heads, records, tools)
+
+    def heard(message: Message) -> None:
+        caretaker.heard(decode(message.data, Record))
+
+    await bus.subscribe(subjects.RECORDS_LIVE, heard)
+    return caretaker
 
 
 def _beats(

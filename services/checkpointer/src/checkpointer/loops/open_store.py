@@ -61,6 +61,17 @@ class Opening:
             await self._store.close()
 
     @property
+    def store(self) -> PatientStore:
+        """The store.
+
+        Raises:
+            Unavailable: it is not open yet.
+        """
+        if self._store is None:
+            raise Unavailable(f"the store of packs: {self._why}")
+        return self._store
+
+    @property
     def id(self) -> str:
         """Of the store; empty: not known yet."""
         return "" if self._store is None else self._store.id
