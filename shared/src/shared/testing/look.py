@@ -9,21 +9,28 @@ from typing import Any
 
 from shared import headers, messages, subjects
 from shared.bus import Bus, Stored
+from shared.errors import Unavailable
 from shared.ids import SHARDS, home
 from shared.messages import TaskResult
 from shared.record import Record
 
 
 async def until(check: Callable[[], Any], *, within_s: float = 10.0) -> Any:
-    """Return the first true value of `check`, a function or coroutine function; fail when it stays false."""
-    end = time.monotonic() + within_s
+    """Return the first true value of `check`, a function or coroutine function; fail when it stays false.
+
+    What can't be looked at now, since a shard elects its leader, is looked at again: a busy machine elects more often.
+    """
+    end, why = time.monotonic() + within_s, ""
     while True:
-        value = check()
-        if isinstance(value, Awaitable):
-            value = await value
+        try:
+            value = check()
+            if isinstance(value, Awaitable):
+                value = await value
+        except Unavailable as exc:
+            value, why = None, f": {exc}"
         if value:
             return value
-        assert time.monotonic() < end, f"not within {within_s} s"
+        assert time.monotonic() < end, f"not within {within_s} s{why}"
         await asyncio.sleep(0.02)
 
 
