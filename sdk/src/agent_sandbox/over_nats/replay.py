@@ -23,6 +23,8 @@ HOLD_S = 15.0
 UNANSWERED_S = 10.0
 """So long nobody could be asked: the reader is told that something is missing."""
 READ_TIMEOUT_S = 1.0
+BEHIND_S = (0.05, 0.2)
+"""A server that has not heard of a result may have it after such pauses."""
 
 
 async def check_position(bus: Bus, names: tuple[str, str, str], after: Position) -> None:
@@ -32,15 +34,10 @@ async def check_position(bus: Bus, names: tuple[str, str, str], after: Position)
         InvalidMessage: the task is not yet there.
         NotFound: there is no such task (any more).
     """
-    tenant, session, _ = names
     try:
-        body = await bus.read_result(*names, timeout_s=READ_TIMEOUT_S)
-        shown = await ask(
-            bus, subjects.ask(tenant, "session"), ShowAsk(session=session), SessionAnswer
-        )
+        result, shown = await _look(bus, names)
     except (Unavailable, OutcomeUnknown):
         return
-    result = None if body is None else decode(body, TaskResult)
     if shown.record is None and result is None:
         raise NotFound("no such task, or it ended long ago")
     if shown.record is not None and shown.record.epoch < after.epoch:
@@ -49,6 +46,23 @@ async def check_position(bus: Bus, names: tuple[str, str, str], after: Position)
         sizes = (result.stdout.size, result.stderr.size)
         if after.stdout > sizes[0] or after.stderr > sizes[1]:
             raise InvalidMessage(f"after: the task wrote {sizes[0]} and {sizes[1]} bytes, not more")
+
+
+async def _look(bus: Bus, names: tuple[str, str, str]) -> tuple[TaskResult | None, SessionAnswer]:
+    """Return a task's result, if it has one, and its session.
+
+    A result is read from any server, which may be a moment behind: of a task that has begun and does not run, it is
+    asked for again.
+    """
+    tenant, session, task = names
+    question = ShowAsk(session=session)
+    for pause_s in (*BEHIND_S, None):
+        body = await bus.read_result(*names, timeout_s=READ_TIMEOUT_S)
+        shown = await ask(bus, subjects.ask(tenant, "session"), question, SessionAnswer)
+        if body is not None or shown.task == task or pause_s is None:
+            break
+        await asyncio.sleep(pause_s)
+    return None if body is None else decode(body, TaskResult), shown
 
 
 class Replay:
