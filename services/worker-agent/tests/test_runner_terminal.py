@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import resource
 import signal
 from typing import Any
 
-from sitting import Sitting, terminals_of
+from sitting import Sitting, children_of, terminals_of
 
 from sandbox_runner import protocol
 from shared.testing.wait import until
@@ -207,3 +208,24 @@ async def test_a_program_that_is_not_there_leaves_no_terminal_behind(any_runner:
     assert end.error is not None
     assert end.error.code == "exec_not_executable"
     assert terminals_of(any_runner.process.pid) == []
+
+
+async def test_where_descriptors_run_out_a_terminal_fails_and_the_runner_goes_on(
+    any_runner: Any,
+) -> None:
+    """At whichever of them it is: the task has an end that says so, or it runs."""
+    pid = any_runner.process.pid
+    if any_runner.as_pid_1:
+        (pid,) = children_of(pid)
+    _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    codes = []
+    for room in range(3, 24):
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (room, most))
+        sitting = Sitting(any_runner.channel, f"t{room}", argv=("/bin/true",))
+        end = await sitting.ended()
+        codes.append(None if end.error is None else end.error.code)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
+
+    assert codes[0] is not None
+    assert codes[-1] is None
+    assert (await Sitting(any_runner.channel, "last", argv=("/bin/true",)).ended()).exit_code == 0

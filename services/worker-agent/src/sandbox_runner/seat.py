@@ -37,6 +37,9 @@ class Seat:
 
         Args:
             begin: Called when `terminal` is there, or surely will not be.
+
+        Raises:
+            OSError: There's no room for it.
         """
         try:
             ours, theirs = os.openpty()
@@ -50,7 +53,11 @@ class Seat:
         begin()
 
     def came(self) -> None:
-        """The sidecar has answered; it may be too late."""
+        """The sidecar has answered; it may be too late.
+
+        Raises:
+            OSError: There's no room for what it has sent.
+        """
         self._channel.expect_descriptors(None)
         came, self._came = self._came, []
         begin, self._begin = self._begin, None
@@ -67,7 +74,12 @@ class Seat:
         self._begin = None
 
     def _sit(self, ours: int, theirs: int) -> None:
-        self.terminal = Terminal(ours, theirs, self._poller, self._used)
+        try:
+            self.terminal = Terminal(ours, theirs, self._poller, self._used)
+        except OSError:
+            os.close(ours)
+            os.close(theirs)
+            raise
 
     def _used(self, count: int) -> None:
         self._channel.send(protocol.INPUT_USED, protocol.pack_count(count))

@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from sandbox_runner import processes, protocol
@@ -73,7 +74,8 @@ class Tasks:
         elif request.get("tty") is None:
             self._try(lambda: self._run_command(request))
         else:
-            self._seat.open(lambda: self._try(lambda: self._run_in_terminal(request)))
+            run = partial(self._run_in_terminal, request)
+            self._try(partial(self._seat.open, partial(self._try, run)))
 
     def _try(self, begin: Callable[[], None]) -> None:
         try:

@@ -80,19 +80,25 @@ class Terminal:
             theirs: The program's; held until that has ended, so that its closing and opening again ends nothing.
             poller: The loop that calls back.
             used: Called with the number of bytes that the terminal has taken.
+
+        Raises:
+            OSError: It is none, or there's no room for it; both ends are the caller's still.
         """
         self.ours = ours
         self.theirs = theirs
         self._poller = poller
         self._used = used
         self._typed = bytearray()
+        try:
+            mode = termios.tcgetattr(theirs)
+            mode[0] |= _IUTF8
+            termios.tcsetattr(theirs, termios.TCSANOW, mode)
+        except termios.error as error:
+            raise OSError(*error.args) from error
         self._keys = os.dup(ours)
         os.set_blocking(self._keys, False)
         poller.watch(self._keys, lambda: None, self._flush)
         poller.want_read(self._keys, False)
-        mode = termios.tcgetattr(theirs)
-        mode[0] |= _IUTF8
-        termios.tcsetattr(theirs, termios.TCSANOW, mode)
 
     def resize(self, rows: int, cols: int) -> None:
         """Gives it another size; the kernel tells the foreground's processes (SIGWINCH).

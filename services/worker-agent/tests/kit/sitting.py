@@ -70,9 +70,14 @@ class Sitting:
             return await self.ending
 
 
+def children_of(pid: int) -> list[int]:
+    """Return the processes that a process has started and still has."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def terminals_of(pid: int, *, with_children: bool = True) -> list[str]:
     """Return the terminals that a process holds, and its children (a runner may be one of `unshare`)."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split() if with_children else []
+    children = children_of(pid) if with_children else []
     found: list[str] = []
     for one in (pid, *children):
         try:
