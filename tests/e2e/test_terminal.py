@@ -108,6 +108,20 @@ async def test_who_leaves_hangs_up_and_who_detaches_comes_back(session: Session)
             pass
 
 
+async def test_who_never_comes_back_leaves_no_shell_behind(session: Session) -> None:
+    """It would hold its session's tasks up until its timeout; the size that is told again keeps it."""
+    async with session.shell(SHELL, idle_s=2.0, **PLAIN) as shell:
+        for _ in range(4):
+            await asyncio.sleep(0.7)
+            await shell.resize(24, 80)
+        assert shell.task.stored is None
+        shell.detach()
+
+    result = await shell.result(wait_s=20)
+    assert result.status == "failed"
+    assert result.raw.signal == signal.SIGHUP or result.exit_code == 128 + signal.SIGHUP
+
+
 async def test_a_replay_begins_with_what_was_shown(session: Session) -> None:
     """For who wants to see it."""
     async with session.shell(SHELL, **PLAIN) as shell:

@@ -60,6 +60,7 @@ REFUSED_TASKS: dict[str, tuple[dict[str, Any], str]] = {
         {"kind": "rollback", "snapshot": "n" * (limits.SNAPSHOT_NAME_LENGTH_MAX + 1)},
         "$.snapshot",
     ),
+    "TERMINAL_IDLE_S_MAX": ({"tty": {"idle_s": limits.TERMINAL_IDLE_S_MAX + 1}}, "$.tty.idle_s"),
     "READ_BYTES_MAX": (
         {"kind": "read", "path": "f", "limit": limits.READ_BYTES_MAX + 1},
         "$.limit",

@@ -67,6 +67,8 @@ class TerminalOptions(TypedDict, total=False):
     """80 where absent."""
     term: str
     """`TERM`; `xterm-256color` where absent."""
+    idle_s: float
+    """Seconds after which it is hung up if nobody has typed or resized, and nothing was shown; an hour where absent."""
 
 
 class ShellOptions(ProgramOptions, TerminalOptions, total=False):

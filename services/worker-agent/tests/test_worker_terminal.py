@@ -15,7 +15,7 @@ from shared.bus import Bus
 from shared.errors import InvalidMessage
 from shared.transitions import create
 from worker_agent.adapters.voice import CoreVoice
-from worker_agent.core.terminal import InputBook, Keys, Pace, read_keys
+from worker_agent.core.terminal import InputBook, Keys, Pace, Quiet, read_keys
 
 ROOM = 1 << 20
 
@@ -94,6 +94,15 @@ def test_a_flood_is_shown_at_its_pace() -> None:
     assert pace.wait_s(50, 0.5) == 0.5
     assert pace.wait_s(10, 1000.0) == 0.0
     assert pace.wait_s(1090, 1000.0) == 1.0
+
+
+def test_a_terminal_is_left_alone_when_nothing_was_said_or_shown_for_long() -> None:
+    """Whatever happens begins the time anew."""
+    quiet = Quiet(60.0, 100.0)
+
+    assert (quiet.left_s(100.0), quiet.left_s(159.0), quiet.left_s(300.0)) == (60.0, 1.0, 0.0)
+    quiet.broken(159.0)
+    assert (quiet.left_s(160.0), quiet.left_s(219.0)) == (59.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,9 @@ TERMINAL_WRITERS_MAX: Final = 16
 """Clients that type into one terminal. Above: the one that was silent for longest is forgotten and told so."""
 TERMINAL_OUTPUT_BYTES_PER_S_MAX: Final = 256 * 1024
 """Bytes a second that a terminal shows once it has shown as much as any task may. Above: its program waits."""
+TERMINAL_IDLE_S_MAX: Final = 24 * 3600
+"""Seconds for which a terminal may be left alone (`tty.idle_s`): then it is hung up. Above: the task is `rejected`
+(`invalid`)."""
 PATH_LENGTH_MAX: Final = 1024
 """Characters of a path in the workspace. Above: the task is `rejected` (`invalid`)."""
 TIMEOUT_S_MAX: Final = 24 * 3600

@@ -80,6 +80,8 @@ class Tty(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         Meta(max_length=limits.TERMINAL_TYPE_LENGTH_MAX, pattern="^[A-Za-z0-9][A-Za-z0-9+._-]*$"),
     ] = "xterm-256color"
     """Type of the client's terminal: `TERM`, unless `env` has it."""
+    idle_s: Annotated[float, Meta(gt=0, le=limits.TERMINAL_IDLE_S_MAX)] = 3600.0
+    """Seconds after which it is hung up (SIGHUP) if nobody has typed or resized, and nothing was shown."""
 
 
 class Command(_Task, frozen=True, kw_only=True, omit_defaults=True, tag="command"):

@@ -23,10 +23,12 @@ from agent_sandbox.session import Session
 from agent_sandbox.shell import Shell
 from shared import limits
 from shared.errors import NotFound
+from shared.task import Tty
 
 KEYBOARD, SCREEN = 0, 1
 KNOWN_TERM = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._-]{0,63}")
 LIFE_S = float(limits.TIMEOUT_S_MAX)
+STAY_S = 60.0
 LEAVE_KEY = re.compile(r"ctrl-([a-z\[\]\\^_])")
 
 
@@ -56,6 +58,14 @@ def read_key(_context: Any, _parameter: Any, name: str) -> int | None:
     default=LIFE_S,
     metavar="S",
     help="Longest life of what is started, seconds; a day if not said.",
+)
+@click.option(
+    "--idle",
+    "idle_s",
+    type=click.FloatRange(0, limits.TERMINAL_IDLE_S_MAX, min_open=True),
+    default=Tty().idle_s,
+    metavar="S",
+    help="Hang up what is started when it was left alone for so long, seconds; an hour if not said.",
 )
 @click.option(
     "--detach-key",
@@ -100,6 +110,7 @@ async def _choose(opened: Session, argv: tuple[str, ...], given: dict[str, Any])
         cols=cols,
         term=term if KNOWN_TERM.fullmatch(term) else "xterm",
         timeout_s=given["timeout_s"],
+        idle_s=given["idle_s"],
     )
 
 
@@ -186,4 +197,6 @@ async def _fit(shell: Shell, resized: asyncio.Event) -> None:
         while True:
             resized.clear()
             await shell.resize(*screen.size(KEYBOARD))
-            await resized.wait()
+            with suppress(TimeoutError):  # the same size again says that somebody is there
+                async with asyncio.timeout(STAY_S):
+                    await resized.wait()

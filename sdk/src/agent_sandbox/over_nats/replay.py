@@ -55,13 +55,15 @@ async def _look(bus: Bus, names: tuple[str, str, str]) -> tuple[TaskResult | Non
     asked for again.
     """
     tenant, session, task = names
-    question = ShowAsk(session=session)
-    for pause_s in (*BEHIND_S, None):
-        body = await bus.read_result(*names, timeout_s=READ_TIMEOUT_S)
-        shown = await ask(bus, subjects.ask(tenant, "session"), question, SessionAnswer)
-        if body is not None or shown.task == task or pause_s is None:
+    subject, question = subjects.ask(tenant, "session"), ShowAsk(session=session)
+    body = await bus.read_result(*names, timeout_s=READ_TIMEOUT_S)
+    shown = await ask(bus, subject, question, SessionAnswer)
+    for pause_s in BEHIND_S:
+        if body is not None or shown.task == task:
             break
         await asyncio.sleep(pause_s)
+        body = await bus.read_result(*names, timeout_s=READ_TIMEOUT_S)
+        shown = await ask(bus, subject, question, SessionAnswer)
     return None if body is None else decode(body, TaskResult), shown
 
 

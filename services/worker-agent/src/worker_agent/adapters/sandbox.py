@@ -125,8 +125,9 @@ class RunnerSandbox:
         self._channel.terminal.resize(rows, cols)
 
     def hang_up(self) -> None:
-        """Say that nobody sits before it any more: SIGHUP."""
-        self._channel.hang_up()
+        """Say that nobody sits before it any more: SIGHUP, which would let a frozen program go on."""
+        if not self._frozen:
+            self._channel.hang_up()
 
     async def freeze(self) -> None:
         """Stop user code without ending it, and what moves between object store and workspace."""

@@ -95,6 +95,23 @@ class InputBook:
         return Typed(fresh, expected + len(fresh))
 
 
+class Quiet:
+    """How long a terminal was left alone: nobody said anything to it, and it showed nothing."""
+
+    def __init__(self, idle_s: float, now_s: float) -> None:
+        """Begin to count."""
+        self._idle_s = idle_s
+        self._since_s = now_s
+
+    def broken(self, now_s: float) -> None:
+        """Note that something was said or shown."""
+        self._since_s = now_s
+
+    def left_s(self, now_s: float) -> float:
+        """Return the seconds until it was left alone for long enough; 0: it was."""
+        return max(0.0, self._since_s + self._idle_s - now_s)
+
+
 class Pace:
     """Lets a terminal's output through: at once up to what any task may show, then so much a second."""
 
