@@ -36,6 +36,8 @@ class Rig:
         self.faults = FaultStore(local)
         self.store = PatientStore(self.faults, stall_s=0.0)  # one try: each fault is an answer
         self._places = 0
+        self.bridges: list[Bridge] = []
+        """Of all jobs so far."""
 
     def new_place(self) -> Path:
         """Return a new empty directory."""
@@ -95,7 +97,8 @@ class Rig:
         return sorted(one for one in folder.rglob(f"*{SESSION}/*") if one.is_file())
 
     def _bridge(self) -> Bridge:
-        return Bridge(self.store, asyncio.get_running_loop())
+        self.bridges.append(Bridge(self.store, asyncio.get_running_loop()))
+        return self.bridges[-1]
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from checkpointer.adapters.engine.restore import Follower
 from checkpointer.adapters.engine.save import Watcher
 from checkpointer.core.bounds import LIST_CHUNKS
 from checkpointer.core.chunks import FIXED_BYTES, SQLITE_MAGIC
-from shared.errors import Conflict
+from checkpointer.testing.fault_store import Fault
+from shared.errors import Conflict, Draining
 
 WRITER = """
 import os, sys
@@ -202,6 +203,42 @@ async def test_user_code_goes_on_once_all_is_read(rig) -> None:
     await rig.save(place, watcher=Watcher(scanned=lambda: seen.append(len(rig.files()))))
 
     assert seen == [0]
+
+
+async def test_user_code_does_not_stand_still_for_all_that_is_read(rig) -> None:
+    """After a bounded pause it goes on; a file that it changes then is caught as torn."""
+    place = rig.new_place()
+    for number in range(6):
+        (place / f"file{number}").write_bytes(random.Random(number).randbytes(3 << 20))
+    steps: list[object] = []
+
+    await rig.save(
+        place, pause_s=0.0,
+        watcher=Watcher(lambda: steps.append("go on"), lambda done, *_: steps.append(done)),
+    )  # fmt: skip
+
+    assert steps.count("go on") == 1
+    assert steps.index("go on") < len(steps) - 1
+
+
+async def test_a_save_that_is_broken_off_ends_at_once(rig) -> None:
+    """Whatever the store is doing: the job's thread lets go of the workspace."""
+    place = rig.new_place()
+    (place / "file").write_bytes(random.Random(1).randbytes(100_000))
+    asked = asyncio.Event()
+
+    def hang(*_: object) -> Fault:
+        asked.set()
+        return Fault(how="late")
+
+    rig.faults.plan = hang
+    saving = asyncio.create_task(rig.save(place))
+    await asyncio.wait_for(asked.wait(), 20)
+
+    rig.bridges[-1].stop()
+
+    with pytest.raises(Draining):
+        await asyncio.wait_for(saving, 5)
 
 
 async def test_a_file_that_never_holds_still_keeps_its_former_content(rig) -> None:

@@ -48,6 +48,8 @@ class SaveJob(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int = 0
     task: str = ""
     position: int = 0
+    pause_s: float = 1.0
+    """`Watcher.scanned` comes after so long at the latest, once the scan is done: what is read later may be torn."""
     excludes: tuple[str, ...] = ()
     """As they stand in the body; `look` holds them compiled."""
     cache: Path | None = None
@@ -72,7 +74,7 @@ class Watcher(msgspec.Struct):
     """Whom a save tells how far it is; called in its thread."""
 
     scanned: Callable[[], None] = lambda: None
-    """Nothing of the live tree is needed any more."""
+    """Nothing of the live tree is needed any more, or it has taken `pause_s`: user code may go on. Called once."""
     moved: Callable[[int, int, int, int], None] = lambda _done, _of, _entries, _of_entries: None
     """Bytes and entries done, and of how many."""
 
@@ -103,6 +105,8 @@ class _Save:
         self._index = Index()
         self._packing = Packing(bridge, self._memo, (job.tenant, job.session))
         self._read_bytes = 0
+        self._pause_ends = 0.0
+        self._is_let_go = False
 
     def _key(self, seen: Scan, of: SnapshotRef | None) -> CacheKey:
         return make_key(self._bridge.store.id, (self._job.tenant, self._job.session), seen, of)
@@ -111,12 +115,13 @@ class _Save:
         """Do it."""
         at_ms = int(time.time() * 1000)
         job = self._job
+        self._pause_ends = time.monotonic() + job.pause_s
         seen = scan(job.root, job.look, lambda _entries, _bytes: self._bridge.check())
         key = self._key(seen, job.parent)
         known = load_cache(job.cache, key) if job.cache and job.parent else {}
         plan = make_plan(seen, known)
         if job.parent is None and not seen.entries:
-            self._watcher.scanned()
+            self._let_go()
             return Saved(ref=None, is_new=False, skipped=seen.skipped)
         if self._stored is not None:
             self._parent = self._stored.body()
@@ -139,9 +144,11 @@ class _Save:
             done += len(batch.reads)
             self._read_bytes += batch.data_bytes
             self._watcher.moved(self._read_bytes, total_bytes, done, len(plan.wanted))
+            if time.monotonic() > self._pause_ends:
+                self._let_go()
             for frame in batch.frames:
                 self._packing.add(frame)
-        self._watcher.scanned()
+        self._let_go()
         tree = Assembler(seen, plan, findings.found, nodes.keep).build(known)
         torn = tuple(sorted(findings.torn))
         parent, ref = self._parent, self._job.parent
@@ -164,6 +171,12 @@ class _Save:
             stored_bytes=self._packing.stored_bytes,
             read_bytes=self._read_bytes,
         )
+
+    def _let_go(self) -> None:
+        """Say that user code may go on."""
+        if not self._is_let_go:
+            self._is_let_go = True
+            self._watcher.scanned()
 
     def _gather(self, plan: Plan, total_bytes: int) -> Iterator[Batch]:
         """Read all that the plan wants, in order: by this thread, or by several."""

@@ -52,10 +52,13 @@ class Bridge:
         self.store = store
         self._loop = loop
         self._stopped = threading.Event()
+        self._under_way: set[Future[Any]] = set()
 
     def stop(self) -> None:
-        """Let the job's threads end soon."""
+        """Let the job's threads end soon: calls that are under way are cancelled."""
         self._stopped.set()
+        for future in list(self._under_way):
+            future.cancel()
 
     def check(self) -> None:
         """Go on, or not.
@@ -75,7 +78,12 @@ class Bridge:
         if self._stopped.is_set():
             call.close()
             raise Draining("the job was broken off")
-        return asyncio.run_coroutine_threadsafe(call, self._loop)
+        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        self._under_way.add(future)
+        future.add_done_callback(self._under_way.discard)
+        if self._stopped.is_set():  # meanwhile
+            future.cancel()
+        return future
 
     def wait(self, future: Future[T]) -> T:
         """Return what a call came to.
