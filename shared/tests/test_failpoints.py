@@ -241,7 +241,7 @@ def _calls(path: Path, methods: set[str]) -> set[str]:
     return found
 
 
-PORTS = r"(^|\.|_)(truth|queue|contact|voice|sandbox|delivery|slots|stores|pods|workers|replies|leaders|bus|objects)$"
+PORTS = r"(^|\.|_)(truth|queue|contact|voice|sandbox|delivery|slots|stores|pods|workers|replies|leaders|bus|objects|workspaces)$"
 
 
 @pytest.mark.parametrize("service", SOURCES)

@@ -46,7 +46,9 @@ ACTS: dict[str, tuple[Act, set[str]]] = {
     ),
     "rescued": (lambda r: transitions.rescued(r, HOLD, snapshot=None), {"rescuing"}),
     "checkpoint": (lambda r: heads.checkpoint(r, HOLD, snapshot=SAVED, task="t"), {"running"}),
-    "lose snapshots": (lambda r: heads.lose_snapshots(r, HOLD, cause="c", now_ms=1), {"running"}),
+    "lose a snapshot": (
+        lambda r: heads.lose_snapshot(r, HOLD, which="boundary", cause="c", now_ms=1), {"running"},
+    ),
     "forked": (lambda r: forks.forked(replace(r, base=BASE)), {"forking"}),
     "end": (
         lambda r: transitions.end(r, state="cancelled", reason="", now_ms=1),
@@ -54,7 +56,7 @@ ACTS: dict[str, tuple[Act, set[str]]] = {
     ),
 }  # fmt: skip
 OWNERS_ACTS = (
-    "complete", "skip", "release", "postpone", "rescued", "checkpoint", "lose snapshots",
+    "complete", "skip", "release", "postpone", "rescued", "checkpoint", "lose a snapshot",
 )  # fmt: skip
 
 

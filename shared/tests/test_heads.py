@@ -175,12 +175,16 @@ class TestHeads:
         )
         assert released.checkpoint_stale_ms == 0
 
-    def test_snapshots_that_are_gone_are_a_loss(self) -> None:
-        """The session goes on empty, and says so."""
+    def test_a_boundary_that_is_gone_is_a_loss(self) -> None:
+        """The session goes on empty, and says so; without its `latest` it goes on with its boundary."""
         held = replace(HELD, boundary=NEW, latest=Latest(snapshot=NEW, task="", attempt=1, epoch=4))
 
-        empty = heads.lose_snapshots(held, HOLD, cause="snapshot_lost", now_ms=3_000)
+        older = heads.lose_snapshot(held, HOLD, which="latest", cause="snapshot_lost", now_ms=3_000)
+        empty = heads.lose_snapshot(
+            older, HOLD, which="boundary", cause="snapshot_lost", now_ms=3_000
+        )
 
+        assert older == replace(held, latest=None)
         assert (empty.boundary, empty.latest, empty.losses) == (None, None, 1)
         assert empty.lost == WorkspaceLost(cause="snapshot_lost", epoch=4, at_ms=3_000)
 

@@ -50,7 +50,8 @@ class Output(Happened, frozen=True, kw_only=True):
 
 class Recovered(Happened, frozen=True, kw_only=True):
     """The session goes on after a loss: of its worker in mid-task (`event.interruption`; the output starts anew where
-    the task is run again), of its workspace (`event.workspace_lost`), or of both."""
+    the task is run again; `event.recovery` says what that cost), of files that were not saved (`event.workspace_lost`),
+    or of both."""
 
     event: OutputEvent
 

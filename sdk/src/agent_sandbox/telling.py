@@ -37,6 +37,7 @@ def told(event: Event, task: str) -> StreamEvent:
                 event="recovered",
                 worker=event.event.worker,
                 interruption=event.event.interruption,
+                recovery=event.event.recovery,
                 workspace_lost=event.event.workspace_lost,
             )
         case Progress():

@@ -16,11 +16,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from shared.testing.plugin import Connect
 from worker_agent.adapters.runner import Exit, Run, RunnerChannel, RunnerLimits, Watch
+from worker_agent.loops import commit, hold_session, keep_files, restore
 
 KIT = str(Path(__file__).parent / "kit")
 if KIT not in sys.path:
     sys.path.insert(0, KIT)  # what several test modules share
+
+import checkpointing  # noqa: E402 -- found by the line above
+import holding  # noqa: E402 -- likewise
 
 AS_PID_1 = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 LIMITS = RunnerLimits(hello_s=20, start_s=20, kill_s=5, reply_s=20)
@@ -162,3 +167,25 @@ def signal_scopes() -> None:
     """Skips where Landlock can't bound signals (before ABI 6)."""
     if ctypes.CDLL(None).syscall(444, None, 0, 1) < 6:
         pytest.skip("no Landlock signal scopes here")
+
+
+@pytest.fixture
+async def place(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> checkpointing.Place:
+    """A node with a checkpointer, and a session's truth. Whoever waits there looks again soon."""
+    for module, pause in (
+        (commit, "RETRY_MAX_S"),
+        (commit, "RETRY_MIN_S"),
+        (hold_session, "RETRY_S"),
+        (keep_files, "AGAIN_S"),
+        (keep_files, "MARK_AFTER_S"),
+        (restore, "AGAIN_S"),
+    ):
+        monkeypatch.setattr(module, pause, 0.01)
+    checkpointer = checkpointing.Checkpointer(checkpointing.Store(), tmp_path)
+    await checkpointer.serve(await connect(name="checkpointer"))
+    bus = await connect(name="worker")
+    return checkpointing.Place(
+        lambda: checkpointing.Pod(tmp_path, bus), checkpointer, holding.FakeTruth()
+    )

@@ -74,14 +74,18 @@ def lose_unsaved(record: Record, *, cause: str, now_ms: int) -> Record:
     return _lose(record, cause=cause, now_ms=now_ms, back_to=record.boundary)
 
 
-def lose_snapshots(record: Record, hold: Hold, *, cause: str, now_ms: int) -> Record:
-    """Return the record of a session whose snapshots can't be restored any more: it goes on with an empty workspace.
+def lose_snapshot(record: Record, hold: Hold, *, which: Which, cause: str, now_ms: int) -> Record:
+    """Return the record of a session one of whose heads can't be restored any more.
+
+    Without `latest` its task begins with what was before it; without `boundary` the session goes on empty, and says so.
 
     Raises:
         StaleEpoch: somebody else owns the session now.
         Conflict: no worker owns it.
     """
-    check_mine(record, hold, "lose snapshots")
+    check_mine(record, hold, "lose a snapshot")
+    if which == "latest":
+        return replace(record, latest=None)
     empty = replace(record, boundary=None, latest=None)
     return _lose(empty, cause=cause, now_ms=now_ms, back_to=None)
 

@@ -117,6 +117,9 @@ TRACESTATE_LENGTH_MAX: Final = 512
 """Characters of a `tracestate` header that go on with a task's trace. Above: it is left out, its `traceparent` stays."""
 ASK_ITEMS_MAX: Final = 500
 """Sessions in one page of a listing. Above: the request is refused."""
+CHECKPOINT_PAUSE_S_MAX: Final = 2
+"""Seconds for which user code stands still for a checkpoint in the middle of its task. Above: it goes on, and that
+checkpoint is dropped."""
 ENDED_KEPT_S: Final = 48 * 3600
 """Seconds for which ended records and results are kept: the horizon within which a task id runs once. Above: they
 are removed."""

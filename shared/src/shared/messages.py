@@ -123,6 +123,8 @@ class TaskResult(Message, frozen=True, kw_only=True, omit_defaults=True):
     interruptions: tuple[Interruption, ...] = ()
     recovery: Recovery | None = None
     """How it went on after the newest of `interruptions`."""
+    unsaved: ErrorInfo | None = None
+    """Why what the task left in the workspace was not saved with its result."""
     workspace_lost: WorkspaceLost | None = None
     """Said once, in the first result after a loss."""
     interpreter: Interpreter | None = None
@@ -213,6 +215,10 @@ class WorkerBeat(Message, frozen=True, kw_only=True, omit_defaults=True):
     epoch: int = 0
     task: str | None = None
     isolation: str = ""
+    reason: str = ""
+    """Why it restores or saves for so long, or cannot take checkpoints."""
+    reason_ms: int = 0
+    """Since when, its wall clock."""
 
 
 class CancelAsk(Message, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,6 +11,7 @@ import msgspec
 
 from shared.files import FileEntry
 from shared.messages import Interruption, StartPath, TaskResult, Timing, WorkspaceLost
+from shared.recovery import Recovery
 
 MeasuredBy = Literal["caller", "servers", "worker"]
 """`caller`: whoever took the call, on its own clock, until it heard the task start. `servers`: that one is gone; the
@@ -104,6 +105,7 @@ class StreamEvent(Body, frozen=True, kw_only=True, omit_defaults=True):
     timing: Timing | None = None
     """Of `started`: how and when the task came to its worker."""
     interruption: Interruption | None = None
+    recovery: Recovery | None = None
     workspace_lost: WorkspaceLost | None = None
     path: str = ""
     """Of `progress`: which file."""

@@ -24,10 +24,12 @@ from shared import (
     limits,
     messages,
     record,
+    recovery,
     rest,
     task,
     terminals,
     views,
+    workspace,
 )
 from shared.failpoints.page import faults_page
 from shared.messages import TaskResult
@@ -65,7 +67,9 @@ def _said_of_fields(*modules: ModuleType) -> dict[str, dict[str, str]]:
 
 
 def _described(definitions: dict[str, Schema]) -> dict[str, Schema]:
-    said = _said_of_fields(errors, files, messages, task, record, letters, views, rest, terminals)
+    said = _said_of_fields(
+        errors, files, recovery, workspace, messages, task, record, letters, views, rest, terminals
+    )
     for name, definition in definitions.items():
         for field, schema in definition.get("properties", {}).items():
             if field in said.get(name, {}):

@@ -74,6 +74,10 @@ class SessionAnswer(Message, frozen=True, kw_only=True, omit_defaults=True):
     worker_state: str = ""
     task: str | None = None
     """Task that runs now."""
+    reason: str = ""
+    """Why the worker restores or saves for so long, or cannot take checkpoints."""
+    reason_ms: int = 0
+    """Since when, its wall clock."""
     silent_ms: int | None = None
     """Since the worker was last heard; None where no worker has the session."""
     error: ErrorInfo | None = None

@@ -135,6 +135,23 @@ class CheckpointAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
     """What the asker was answered last: the answer comes once there is more to say, within `POLL_S` at most."""
 
 
+MARK = "workspace.json"
+"""File of a pod's folder, out of its sandbox's reach, that says what is in its workspace: a `Mark`."""
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a worker says of its workspace, for whoever rescues it once all of the pod's processes are gone.
+
+    Without a mark it was not restored to its end, or is of no use any more: nobody rescues it.
+    """
+
+    session: str
+    epoch: int
+    task: str = ""
+    """The task whose effects are in it in part; empty: none. A rescue is due only where the record is about the same
+    task, or where this is empty: else the task has another's result, and what it did here is nobody's."""
+
+
 POLL_S = 1.0
 """A checkpointer answers an ask after so long at most, whatever there is to say."""
 AWAY_S = 5.0

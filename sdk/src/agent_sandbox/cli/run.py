@@ -24,6 +24,7 @@ from agent_sandbox.cli.options import (
 )
 from agent_sandbox.cli.output import note, print_json
 from agent_sandbox.cli.shapes import Accepted
+from agent_sandbox.cli.told import describe_loss, describe_recovery
 from agent_sandbox.events import Event, Missing, Output, Recovered
 from agent_sandbox.results import EXIT_CANCELLED, Result, describe, describe_tti, exit_code_of
 from agent_sandbox.running import RunningTask
@@ -111,9 +112,9 @@ def finish(result: Result, *, as_json: bool, verbose: bool) -> None:
         print_json(result.to_json())
         return
     if raw.workspace_lost:
-        note(
-            f"the session lost its workspace ({raw.workspace_lost.cause}) and went on with an empty one"
-        )
+        note(describe_loss(raw.workspace_lost))
+    if raw.unsaved:
+        note(f"its files are not saved: {raw.unsaved.message}")
     if not result.ok and raw.reason != "exit_code":
         note(describe(raw))
     if verbose:
@@ -148,9 +149,7 @@ def show_event(event: Event) -> None:
             sys.stderr.buffer.write(event.data)
             sys.stderr.buffer.flush()
         case Recovered() if event.event.interruption:
-            note(
-                f"its worker was lost ({event.event.interruption.cause}); another goes on, attempt {event.attempt}"
-            )
+            note(describe_recovery(event))
         case Missing(size=None):
             note("more output than is kept: the rest is not shown")
         case Missing():

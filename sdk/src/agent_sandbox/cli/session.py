@@ -27,6 +27,7 @@ from agent_sandbox.cli.options import (
 from agent_sandbox.cli.output import ago, note, page_json, print_facts, print_json, print_table
 from agent_sandbox.cli.run import attend
 from agent_sandbox.cli.shapes import Directory, FileContent
+from agent_sandbox.cli.told import session_facts
 from agent_sandbox.client import Client
 from agent_sandbox.session import Session
 from shared.errors import InvalidMessage, NotFound, ServiceError
@@ -168,21 +169,7 @@ def show(session_id: str, state: Path | None, as_json: bool) -> None:
     record = answer.record
     if record is None:
         raise _unknown(session_id)
-    facts: dict[str, Any] = {
-        "session": record.session,
-        "state": record.state + (f" ({record.end_reason})" if record.end_reason else ""),
-        "pool": f"{record.pool}, class {record.client_lane}",
-        "worker": record.owner
-        and f"{record.owner} on {record.node}, {answer.worker_state or 'not heard'}",
-        "isolation": answer.isolation,
-        "task": answer.task,
-        "epoch": record.epoch,
-        "tasks done": record.tasks_done,
-        "age": ago(record.accepted_ms, time.time()),
-        "losses": record.losses
-        and f"{record.losses}, last: {record.last_loss.cause if record.last_loss else '?'}",
-    }
-    print_facts(facts)
+    print_facts(session_facts(answer, record))
 
 
 async def existing(client: Client, session_id: str) -> Session:

@@ -217,6 +217,7 @@ def event_of(said: StreamEvent) -> Event:
                 task=said.task,
                 worker=said.worker,
                 interruption=said.interruption,
+                recovery=said.recovery,
                 workspace_lost=said.workspace_lost,
             )
             return Recovered(event=what, **here)

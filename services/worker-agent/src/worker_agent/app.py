@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import time
 from collections.abc import Awaitable
-from contextlib import AbstractAsyncContextManager, nullcontext
 
 from shared import logs, messages, subjects
-from shared.bus import Bus, BusOptions, Handler, Message
+from shared.bus import Bus, Handler, Message
 from shared.bus.renewal import keep_renewed
 from shared.errors import InvalidMessage, OutcomeUnknown, StaleEpoch, Unavailable
 from shared.failpoints import Failpoints
 from shared.messages import CancelAnswer, CancelOrder, Credential, WorkerBeat, WorkerState
 from shared.quota import FullTenants
 from shared.service import Stop
-from shared.traces.context import Sampling
+from worker_agent.adapters.checkpoints import NodeCheckpointer
 from worker_agent.adapters.contact import BusContact
 from worker_agent.adapters.credential import Renewals
 from worker_agent.adapters.objects import TenantObjects
+from worker_agent.adapters.outside import connect, probed
 from worker_agent.adapters.queue import PoolLanes
 from worker_agent.adapters.spans import SpanVoice
 from worker_agent.adapters.store import SessionStore
@@ -28,20 +27,20 @@ from worker_agent.adapters.voice import CoreVoice
 from worker_agent.loops.beat import Beater, Fence
 from worker_agent.loops.claim import Claimer
 from worker_agent.loops.commit import Committer
+from worker_agent.loops.finish import Ports
 from worker_agent.loops.hold_session import SessionHolder
+from worker_agent.loops.keep_files import FileKeeper
 from worker_agent.loops.note import Notes
-from worker_agent.loops.run_task import Ports, TaskRunner
+from worker_agent.loops.run_task import TaskRunner
 from worker_agent.loops.wait_for_bell import BellWaiter
 from worker_agent.pod import Pod
 from worker_agent.ports import Delivery, Held, Sandbox
-from worker_agent.settings import WorkerSettings
+from worker_agent.settings import sampling_of
 
 log = logs.get(__name__)
 
 CANCEL_S = 10.0
 """Longest wait for the commit of a cancelled task before the asker is told to ask again."""
-PING_WARM_S = 10.0
-"""Idle, a worker costs next to nothing; a lost server shows at the next bell or beat."""
 SUBSCRIBE_RETRY_S = 0.25
 CONTROL_AFTER_S = 0.1
 """A bound worker takes orders (cancel) after so long."""
@@ -70,12 +69,22 @@ class Worker:
             self._claimer,
             on_delivery=self._make_ready,
         )
+        spec, facts = pod.spec, pod.sandbox
+        checkpointer = NodeCheckpointer(bus, spec, pod.folder) if facts.checkpointer else None
+        self._files = FileKeeper(
+            None if checkpointer is None else at("keep_files", checkpointer),
+            at("keep_files", sandbox),
+            committer,
+            settings,
+            self._beater.changed,
+        )
         self._runner = TaskRunner(
             Ports(
                 truth=at("run_task", truth),
                 sandbox=at("run_task", sandbox),
                 voice=at("run_task", CoreVoice(bus, pod.spec.pod)),
                 committer=committer,
+                files=self._files,
                 terminals=BusTerminals(bus, pod.spec.pod),
                 objects=lambda tenant: TenantObjects(bus, tenant, stall_s=settings.give_up_s),
                 notes=Notes(SpanVoice(bus, pod.spec), pod.place, sampling_of(settings)),
@@ -85,7 +94,11 @@ class Worker:
             on_change=self._beater.changed,
         )
         self._holder = SessionHolder(
-            at("hold_session", truth), self._runner, committer, on_kept=self._hear_wakes
+            at("hold_session", truth),
+            self._runner,
+            committer,
+            self._files,
+            on_kept=self._hear_wakes,
         )
 
     async def serve(self, stop: Stop) -> None:
@@ -111,12 +124,14 @@ class Worker:
                 self._beater.changed()  # a worker that lives and does not name its session is given up
                 group.create_task(self._waiter.leave())
                 obeying = group.create_task(self._take_orders())
+                hurrying = group.create_task(self._save_when_leaving(stop))
                 logs.bind(session_id=held.record.session, epoch=held.record.epoch)
                 async with self._bus.watch_contact(CONTACT_EVERY_S):
                     await self._holder.hold(
                         held, stop, idle_release_s=self._pod.settings.idle_release_s
                     )
                 obeying.cancel()
+                hurrying.cancel()
             finally:
                 for each in (beating, watching, listening, renewing):
                     each.cancel()
@@ -164,6 +179,11 @@ class Worker:
         await asyncio.sleep(CONTROL_AFTER_S)
         await self._patiently_hear(subjects.control(self._pod.spec.pod), self._on_control)
 
+    async def _save_when_leaving(self, stop: Stop) -> None:
+        """The task in hand may not end in the time that is left."""
+        await stop.wait()
+        self._files.leave()
+
     async def _check_fence(self) -> None:
         if self._held is not None:
             await self._fence.check(self._held)
@@ -182,6 +202,8 @@ class Worker:
             epoch=held.record.epoch if held else 0,
             task=running.task if running else None,
             isolation=self._pod.sandbox.isolation,
+            reason=self._files.reason,
+            reason_ms=self._files.reason_ms,
         )
 
     async def _hear_wakes(self, held: Held) -> None:
@@ -232,13 +254,6 @@ class Worker:
         )
 
 
-def sampling_of(settings: WorkerSettings) -> Sampling | None:
-    """Return which traces are noted; None: none, and nothing is spent on them."""
-    if settings.trace_ratio is None:
-        return None
-    return Sampling(settings.trace_ratio, settings.trace_heeds_parent)
-
-
 async def serve(pod: Pod, opening: Awaitable[Sandbox], stop: Stop) -> None:
     """Run one worker to its end, then its sandbox's.
 
@@ -253,9 +268,9 @@ async def serve(pod: Pod, opening: Awaitable[Sandbox], stop: Stop) -> None:
     if not pod.mark_used():
         log.warning("pod.used_before", pod=pod.spec.pod)
         return
-    sandbox, bus = await asyncio.gather(opening, _connect(pod))
+    sandbox, bus = await asyncio.gather(opening, connect(pod))
     try:
-        async with _probed(pod, bus):
+        async with probed(pod, bus):
             await Worker(pod, bus, sandbox).serve(stop)
     except* StaleEpoch as fenced:
         log.warning("session.lost", reason=str(fenced.exceptions[0]))
@@ -264,24 +279,3 @@ async def serve(pod: Pod, opening: Awaitable[Sandbox], stop: Stop) -> None:
     finally:
         await sandbox.close()
         await bus.close()
-
-
-def _probed(pod: Pod, bus: Bus) -> AbstractAsyncContextManager[None]:
-    """Answer probes meanwhile, where that is wished; an idle worker elsewhere does not carry what it takes."""
-    if pod.settings.probes is None:
-        return nullcontext()
-    probes = importlib.import_module("worker_agent.adapters.probes")
-    answering: AbstractAsyncContextManager[None] = probes.answering(pod.settings.probes, bus)
-    return answering
-
-
-async def _connect(pod: Pod) -> Bus:
-    return await Bus.connect(
-        BusOptions(
-            servers=pod.spec.servers,
-            name=pod.spec.pod,
-            credential=pod.spec.credential,
-            ping_interval_s=PING_WARM_S,
-            inbox_prefix=f"_INBOX_{pod.spec.pod}",
-        )
-    )

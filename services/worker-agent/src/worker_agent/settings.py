@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from shared.pools import Durability, OnInterrupt
+from shared.traces.context import Sampling
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,3 +40,10 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Of others' traces those are noted whose publisher wants it."""
     failpoints: str | None = None
     """For tests: folder of placed faults (`shared.failpoints`)."""
+
+
+def sampling_of(settings: WorkerSettings) -> Sampling | None:
+    """Return which traces are noted; None: none, and nothing is spent on them."""
+    if settings.trace_ratio is None:
+        return None
+    return Sampling(settings.trace_ratio, settings.trace_heeds_parent)

@@ -18,10 +18,13 @@ from shared.traces import Sampling
 from worker_agent.core.claims import Headers
 from worker_agent.core.results import Place, RunEnd
 from worker_agent.loops.commit import Committer
+from worker_agent.loops.finish import Ports
 from worker_agent.loops.hold_session import SessionHolder
+from worker_agent.loops.keep_files import FileKeeper
 from worker_agent.loops.note import Notes
-from worker_agent.loops.run_task import Ports, TaskRunner
+from worker_agent.loops.run_task import TaskRunner
 from worker_agent.ports import Entry, Held
+from worker_agent.settings import WorkerSettings
 
 SESSION = "0192f0c4-0000-7000-8000-000000000001"
 PLACE = Place(worker="w", node="n", isolation="process")
@@ -136,25 +139,35 @@ class FakeVoice:
 
 
 def holder(
-    truth: Any, sandbox: Any, *, give_up_s: float = 5.0, voice: Any = None, spans: Any = None
+    truth: Any,
+    sandbox: Any,
+    *,
+    give_up_s: float = 5.0,
+    voice: Any = None,
+    spans: Any = None,
+    workspaces: Any = None,
+    settings: WorkerSettings | None = None,
 ) -> SessionHolder:
     """Return a holder of sessions over both."""
     voice = voice or FakeVoice()
     committer = Committer(truth, give_up_s=give_up_s)
+    files = FileKeeper(workspaces, sandbox, committer, settings or WorkerSettings(), lambda: None)
     ports = Ports(
         truth=truth,
         sandbox=sandbox,
         voice=voice,
         committer=committer,
+        files=files,
         terminals=None,  # type: ignore[arg-type]  # no task here has one
         objects=lambda _tenant: None,
         notes=Notes(spans, PLACE, None if spans is None else Sampling()),
     )
-    runner = TaskRunner(ports, PLACE, on_interrupt="rerun", on_change=lambda: None)
+    rule = "rerun" if settings is None else settings.on_interrupt
+    runner = TaskRunner(ports, PLACE, on_interrupt=rule, on_change=lambda: None)
 
     async def on_kept(_held: Held) -> None: ...
 
-    return SessionHolder(truth, runner, committer, on_kept=on_kept)
+    return SessionHolder(truth, runner, committer, files, on_kept=on_kept)
 
 
 def body(*, keep: bool) -> bytes:

@@ -207,8 +207,17 @@ NOT_PLACED: dict[str, str] = {
     "worker.beat.thaw": "without contact only: driven by a cut connection",
     "worker.adapters.writer": "large outputs: chunks under a name of the attempt's own, at worst they stay until their time",
     "worker.adapters.abandon": "large outputs: what is not abandoned stays until its time",
+    **dict.fromkeys(
+        ("worker.keep_files.save", "worker.restore.restore"),
+        "driven by checkpointers that are silent, late or without a store: asked for again under the job's id",
+    ),
+    **dict.fromkeys(
+        ("worker.keep_files.mark", "worker.keep_files.unmark"),
+        "a local file for whoever outlives this process; old or missing, nobody rescues",
+    ),
+    **dict.fromkeys(("worker.midway.freeze", "worker.midway.thaw"), "without it no sandbox"),
+    "worker.clocks.server_ahead_ms": "without an answer its own clock holds",
     "worker.renew.renew": "asked again, for a fifth of the credential's life",
-    "worker.run_task.server_ahead_ms": "without an answer its own clock holds",
     "worker.run_in_terminal.heard": "asked again while the task runs; clients whom nobody hears ask again as well",
     "worker.run_in_terminal.run": "the place is that of who calls it: run_task.run",
     **{
@@ -228,16 +237,14 @@ NOT_PLACED: dict[str, str] = {
     **{
         f"pool_manager.overdue.{method}": "a deadline that passed where no worker looks: looked at again each second"
         for method in (
-            *(
-                "bury",
-                "end",
-                "next_entry",
-                "next_of_tenant",
-                "payload",
-                "put_result",
-                "read",
-                "remove_entry",
-            ),
+            "bury",
+            "end",
+            "next_entry",
+            "next_of_tenant",
+            "payload",
+            "put_result",
+            "read",
+            "remove_entry",
             "result",
         )
     },

@@ -149,6 +149,8 @@ class Answerer:
             isolation=beat.isolation,
             worker_state=beat.state if names_it else "",
             task=beat.task if names_it else None,
+            reason=beat.reason if names_it else "",
+            reason_ms=beat.reason_ms if names_it else 0,
             silent_ms=round((time.monotonic() - worker.seen) * 1000),
         )
 

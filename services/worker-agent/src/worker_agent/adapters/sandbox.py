@@ -24,6 +24,7 @@ from worker_agent.adapters.runner import (
     Watch,
 )
 from worker_agent.adapters.runner_messages import Size
+from worker_agent.adapters.standstill import Standstill
 from worker_agent.adapters.transfers import Stopped, Transfers
 from worker_agent.core.listing import fit
 from worker_agent.core.results import RunEnd, StopCause
@@ -45,7 +46,7 @@ class RunnerSandbox:
         self._pod = pod
         self._transfers = Transfers(channel.files)
         self._stopped = _NOT_STOPPED
-        self._frozen = False
+        self._still = Standstill(channel, self._transfers)
         self._doing: asyncio.Task[RunEnd] | None = None
         self._opened: Interpreter | None = None
         """The interpreter that an `open` has used and no code of the user's."""
@@ -114,7 +115,7 @@ class RunnerSandbox:
     @property
     def room_bytes(self) -> int:
         """Bytes that the running task's terminal takes now; 0 where it has none, or is frozen."""
-        return 0 if self._frozen or self._doing is None else self._channel.terminal.room_bytes
+        return 0 if self._still.wanted or self._doing is None else self._channel.terminal.room_bytes
 
     def type(self, data: bytes) -> None:
         """Type into the terminal of the task that runs."""
@@ -126,22 +127,16 @@ class RunnerSandbox:
 
     def hang_up(self) -> None:
         """Say that nobody sits before it any more: SIGHUP, which would let a frozen program go on."""
-        if not self._frozen:
+        if not self._still.wanted:
             self._channel.hang_up()
 
     async def freeze(self) -> None:
         """Stop user code without ending it, and what moves between object store and workspace."""
-        self._frozen = True
-        self._transfers.freeze()
-        with suppress(RunnerLost):
-            await self._channel.freeze()
+        await self._still.begin()
 
     async def thaw(self) -> None:
-        """Let user code and transfers go on."""
-        with suppress(RunnerLost):
-            await self._channel.thaw()
-        self._transfers.thaw()
-        self._frozen = False
+        """Let user code and transfers go on, unless somebody else has frozen them, too."""
+        await self._still.end()
 
     async def close(self) -> None:
         """End the sandbox."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from shared.errors import ErrorInfo
+from shared.heads import is_interrupted
 from shared.pools import OnInterrupt
 from shared.record import Record
+from shared.task import ListFiles, Open, ReadFile, Task
 from worker_agent.core.results import Verdict
 
 CLOCKS_AGREE_MS = 2000
@@ -16,13 +18,10 @@ CLOCKS_AGREE_MS = 2000
 def after_interruption(record: Record, task: str, rule: OnInterrupt) -> Verdict | Literal["run"]:
     """Return `run`, or the verdict that ends the task, by its own rule or its pool's.
 
-    Only the task that was in hand when the worker died was interrupted; one that never began is run.
-
-    `rerun` starts again from the workspace of the last completed task. `resume` would go on from a newer checkpoint;
-    while none exist it is the same, and the task's result lists the interruption either way.
+    Only the task that was in hand when the worker died was interrupted; one that never began is run. With which files it
+    goes on says `shared.heads.head_for`.
     """
-    hit = bool(record.interruptions) and record.death_task in ("", task)
-    if not hit or rule != "fail":
+    if rule != "fail" or not is_interrupted(record, task):
         return "run"
     last = record.interruptions[-1]
     return Verdict(
@@ -34,6 +33,11 @@ def after_interruption(record: Record, task: str, rule: OnInterrupt) -> Verdict 
             definite=False,
         ),
     )
+
+
+def is_read_only(task: Task) -> bool:
+    """Return whether a task can have changed no file by itself."""
+    return isinstance(task, ReadFile | ListFiles | Open) and not task.files
 
 
 def time_left_s(accepted_ms: int, deadline_s: float, now_ms: int) -> float:

@@ -12,6 +12,7 @@ from shared.files import FileEntry, OutputFile
 from shared.letters import DeadLetter
 from shared.messages import Interpreter, Interruption, Reason, Status, TaskResult, Timing
 from shared.record import Record
+from shared.recovery import Recovery
 from shared.topology import RESULT_BYTES_MAX
 from worker_agent.core.output import OutputBook
 
@@ -114,6 +115,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     record: Record
     """As the owner last wrote or read it."""
     timing: Timing = Timing()
+    recovery: Recovery | None = None
+    """How it goes on, if it was interrupted."""
     replay_of: str = ""
 
     @staticmethod
@@ -181,6 +184,7 @@ def result_without_run(attempt: Attempt, place: Place, verdict: Verdict) -> Task
         isolation=place.isolation,
         timing=attempt.timing,
         interruptions=_recovered(record.interruptions, attempt.timing.started_ms),
+        recovery=attempt.recovery,
         workspace_lost=record.lost,
         replay_of=attempt.replay_of,
     )

@@ -20,6 +20,7 @@ from worker_agent.core.claims import entry_problem, read_replay_of
 from worker_agent.core.work import Taken, Work
 from worker_agent.loops.bury import bury
 from worker_agent.loops.commit import Committer
+from worker_agent.loops.keep_files import FileKeeper
 from worker_agent.loops.run_task import TaskRunner
 from worker_agent.ports import Entry, Held, Truth
 
@@ -42,16 +43,18 @@ class SessionHolder:
         truth: Truth,
         runner: TaskRunner,
         committer: Committer,
+        files: FileKeeper,
         *,
         on_kept: Callable[[Held], Awaitable[object]],
     ) -> None:
-        """Read from `truth`, run by `runner`, write by `committer`.
+        """Read from `truth`, run by `runner`, write by `committer`, save by `files`.
 
         `on_kept` is awaited once before the inbox of a kept session is read: to hear of what comes in later.
         """
         self._truth = truth
         self._runner = runner
         self._committer = committer
+        self._files = files
         self._on_kept = on_kept
         self.wake = asyncio.Event()
         """Set when the session's inbox got something."""
@@ -87,7 +90,7 @@ class SessionHolder:
         if held.record.state == "running":
             await self._on_kept(held)
         seen = held.record.position
-        while held.record.state == "running" and not self._runner.sandbox_lost:
+        while held.record.state == "running" and not self._runner.must_leave:
             entry = await self._next(held, seen, stop, idle_release_s)
             if entry is None:
                 if await self._release(held, seen, stop):
@@ -109,7 +112,7 @@ class SessionHolder:
     async def _next(self, held: Held, seen: int, stop: Stop, idle_release_s: float) -> Entry | None:
         """Return the next inbox entry; None when the session was idle too long or the worker is to leave."""
         idle_until = time.monotonic() + idle_release_s
-        while not self._runner.sandbox_lost and not stop.is_set:
+        while not self._runner.must_leave and not stop.is_set:
             self.wake.clear()
             try:
                 entry = await self._truth.next_entry(held.record, seen)
@@ -136,7 +139,7 @@ class SessionHolder:
 
     async def _release(self, held: Held, seen: int, stop: Stop) -> bool:
         """Give the session up: idle, then one more look at the inbox. Return False when it was taken back."""
-        before, hold = held.record, held.hold
+        before, hold = await self._files.rest(held), held.hold
         released = transitions.release(
             before,
             hold,
@@ -151,7 +154,7 @@ class SessionHolder:
             entry = await self._truth.next_entry(held.record, seen)
             if entry is None:
                 return True
-            if stop.is_set or self._runner.sandbox_lost:
+            if stop.is_set or self._runner.must_leave:
                 # For another worker: a pool-manager sends the token of what is queued and unclaimed.
                 lane = await self._asked_lane(held.record, entry)
                 woken = transitions.wake(held.record, lane=lane)
