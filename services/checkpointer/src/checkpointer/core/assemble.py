@@ -128,7 +128,7 @@ class Assembler:
             if entry is None:
                 continue
             if entry.kind == DIRECTORY:
-                entry = _with_content(entry, self._content_of(path, known))
+                entry = _with_content(entry, self._content_of(path, known, before))
             elif entry != before and entry.kind == FILE:
                 self._result.changed.append(path)
             entries.append(
@@ -145,14 +145,20 @@ class Assembler:
         found = self._found.get(path)
         return self._links[about.link] if found is None else found
 
-    def _content_of(self, path: bytes, known: Mapping[bytes, Known]) -> Content:
+    def _content_of(
+        self, path: bytes, known: Mapping[bytes, Known], before: Entry | None
+    ) -> Content:
         """Return what lies below a directory whose own entry differs."""
         content = self._contents.get(path)
         if content is not None:
             return content
         old = known.get(path)
-        # Without a cached node it could not be opened: it is there, and nothing of it is saved.
-        return self._keep(EMPTY_NODE if old is None else old.node)
+        if old is not None:
+            return self._keep(old.node)
+        # It could not be opened, this time or since several saves: what was last seen of it stays.
+        if before is not None and before.kind == DIRECTORY:
+            return Content(before.size, before.content, before.lengths, before.form, before.cut)
+        return self._keep(EMPTY_NODE)
 
 
 def make_entry(name: bytes, about: Stat, scan: Scan, content: Content | None = None) -> Entry:

@@ -104,7 +104,8 @@ class Listing(NamedTuple):
         return Listing(self.names, bytes(records))
 
 
-EMPTY: Final = Listing(b"", b"")
+UNLIKE_ANY: Final = Listing(b"\0", b"")
+"""Equals no directory's, not even an empty one's, and has no entries."""
 
 
 def clip_time(time_ns: int) -> int:

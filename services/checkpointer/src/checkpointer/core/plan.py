@@ -59,6 +59,8 @@ class Wanted(NamedTuple):
     stat: Stat
     before: Entry
     """What the parent snapshot holds under this name, or `NOTHING`."""
+    others: list[bytes]
+    """Paths of the same file by its other names: one of them may go before it is read."""
 
     @property
     def name(self) -> bytes:
@@ -93,7 +95,7 @@ def make_plan(scan: Scan, known: Mapping[bytes, Known]) -> Plan:
         scan: what is there.
         known: the cached directories by their paths; empty: everything is new.
     """
-    works, wanted, linked = dict[int, Work](), list[Wanted](), set[int]()
+    works, wanted, linked = dict[int, Work](), list[Wanted](), dict[int, Wanted]()
     for number, folder in enumerate(scan.folders):
         old = known.get(folder.path)
         if old is not None and old.listing == folder.listing:
@@ -106,9 +108,10 @@ def make_plan(scan: Scan, known: Mapping[bytes, Known]) -> Plan:
         works[number] = Work(number, before, same)
         for item in _read(number, folder, before, same):
             if item.stat.link:
-                if item.stat.link in linked:
+                first = linked.setdefault(item.stat.link, item)
+                if first is not item:
+                    first.others.append(item.path)
                     continue
-                linked.add(item.stat.link)
             wanted.append(item)
     return Plan(works, wanted)
 
@@ -119,7 +122,8 @@ def _read(
     """Yield what is to be read in one directory."""
     for name, about in folder.listing.sorted():
         if name not in same and stat.S_IFMT(about.mode) not in {stat.S_IFIFO, stat.S_IFSOCK}:
-            yield Wanted(number, join(folder.path, name), about, before.get(name, NOTHING))
+            path = join(folder.path, name)
+            yield Wanted(number, path, about, before.get(name, NOTHING), [])
 
 
 def owner_number(number: int, of_root: int) -> int:

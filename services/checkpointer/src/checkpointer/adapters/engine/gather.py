@@ -122,9 +122,11 @@ class Gatherer:
 
     def _read_file(self, item: Item) -> Read:
         self._item = item
-        reading: Reading[Content | list[Piece]] = read_file(
-            self._root, item.wanted.path, self._consume, item.wanted.stat
-        )
+        reading = self._attempt(item.wanted.path)
+        for path in item.wanted.others:
+            if reading.outcome is not Outcome.GONE:
+                break
+            reading = self._attempt(path)
         value = reading.value
         if isinstance(value, Content):
             return Read(
@@ -133,6 +135,14 @@ class Gatherer:
         return Read(
             item, reading.outcome, reading.stat, None, value, self._rule.cut, reading.attributes
         )
+
+    def _attempt(self, path: bytes) -> Reading[Content | list[Piece]]:
+        """Read the item's file by one of its names. Of several names each must still be the file that was seen."""
+        seen = self._item.wanted.stat
+        reading: Reading[Content | list[Piece]] = read_file(self._root, path, self._consume, seen)
+        if seen.link and reading.stat is not None and reading.stat.inode != seen.inode:
+            return Reading(Outcome.GONE)
+        return reading
 
     def _consume(self, source: Source) -> Content | list[Piece]:
         """Make chunks of an open file's content."""

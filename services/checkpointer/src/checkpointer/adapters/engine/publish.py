@@ -8,8 +8,10 @@ from typing import NamedTuple
 import msgspec
 
 from checkpointer.adapters.engine.merging import Merger
+from checkpointer.adapters.engine.nodes import ChunkReader, TreeReader
 from checkpointer.adapters.engine.stored import Memo
 from checkpointer.adapters.engine.threads import Bridge, Uploads
+from checkpointer.adapters.files.cache import CachedFolder
 from checkpointer.core.assemble import Assembled
 from checkpointer.core.content import Content
 from checkpointer.core.entries import DIRECTORY, Entry, Id, decode_node, show
@@ -18,6 +20,7 @@ from checkpointer.core.index import Index
 from checkpointer.core.merge import is_due
 from checkpointer.core.packs import Contents, PackBuilder, PackInfo, read_contents
 from checkpointer.core.snapshot import IndexInfo, Snapshot, encode_snapshot, keys_of
+from checkpointer.core.trees import walk
 from shared.workspace import SnapshotRef
 
 
@@ -108,18 +111,35 @@ class Tree(NamedTuple):
     """A new tree and where its nodes are."""
 
     made: Assembled
-    unchanged: Mapping[bytes, bytes]
-    """Path -> node of each directory that is as before."""
+    known: Mapping[bytes, CachedFolder]
+    """Path -> what the parent snapshot holds of a directory, where that is cached."""
     frames: list[Frame]
     """The new nodes."""
     lists: dict[Id, bytes]
     """New list nodes."""
 
-    def entries(self) -> Iterator[Entry]:
-        """Yield all entries, the root's too."""
-        yield make_root(self.made.root, 0)
-        for path, node in {**self.unchanged, **self.made.nodes}.items():
-            yield from decode_node(node, show(path))
+    def entries(self, stored: TreeReader) -> Iterator[Entry]:
+        """Yield all entries, the root's too.
+
+        Args:
+            stored: reads nodes that are neither new nor cached: of directories that could not be opened.
+
+        Raises:
+            ServiceError: a node could not be read.
+        """
+
+        def fetch(entry: Entry, path: bytes) -> list[Entry]:
+            node = self.made.nodes.get(path)
+            if node is None and path in self.known:
+                node = self.known[path].node
+            if node is None:
+                node = stored.node(entry, path)
+            return decode_node(node, show(path))
+
+        root = make_root(self.made.root, 0)
+        yield root
+        for directory in walk(root, fetch):
+            yield from directory.entries
 
 
 class Basis(NamedTuple):
@@ -161,7 +181,7 @@ def publish(
     covered = stored.covers if stored else 0
     if is_due(len(packs) + packing.count + 1, covered):
         merger = Merger(basis.where, tree.lists, bridge)
-        merged = merger.look(tree.entries())
+        merged = merger.look(tree.entries(TreeReader(ChunkReader(basis.where, bridge))))
         _add_all(packing, merger.frames(merged, packing.codec))
         index = basis.where.without(merged.rewritten)
         packs = tuple(index.packs)

@@ -15,6 +15,7 @@ import msgspec
 
 from checkpointer.adapters.engine.findings import Findings
 from checkpointer.adapters.engine.gather import Batch, Gatherer, Item, make_batches
+from checkpointer.adapters.engine.nodes import ChunkReader, TreeReader
 from checkpointer.adapters.engine.publish import Basis, Packing, Tree, make_root, publish
 from checkpointer.adapters.engine.remember import SavedTree, make_key, memo_file, remember_saved
 from checkpointer.adapters.engine.stored import StoredSnapshot, load_memo, save_memo
@@ -22,13 +23,15 @@ from checkpointer.adapters.engine.threads import Bridge
 from checkpointer.adapters.files.cache import CachedFolder, CacheKey, load_cache
 from checkpointer.adapters.files.scan import scan
 from checkpointer.core.assemble import Assembled, Assembler
-from checkpointer.core.entries import Entry
+from checkpointer.core.entries import Entry, decode_node, show
 from checkpointer.core.hot import next_hot
 from checkpointer.core.index import Index
+from checkpointer.core.listings import UNLIKE_ANY
 from checkpointer.core.nodes import NodeWriter
 from checkpointer.core.plan import Plan, make_plan
 from checkpointer.core.scans import Look, Scan
 from checkpointer.core.snapshot import VERSION, Snapshot
+from checkpointer.core.trees import walk
 from shared.workspace import SnapshotRef
 
 THREADS_MAX: Final = 4
@@ -119,19 +122,37 @@ class _Save:
         seen = scan(job.root, job.look, lambda _entries, _bytes: self._bridge.check())
         key = self._key(seen, job.parent)
         known = load_cache(job.cache, key) if job.cache and job.parent else {}
-        plan = make_plan(seen, known)
         if job.parent is None and not seen.entries:
             self._let_go()
             return Saved(ref=None, is_new=False, skipped=seen.skipped)
         if self._stored is not None:
             self._parent = self._stored.body()
-            if plan.works:
+            if not known:
                 self._index = self._stored.index(self._parent)
+                known = self._recall(self._parent)
+        plan = make_plan(seen, known)
+        if self._stored and self._parent and plan.works and not self._index.packs:
+            self._index = self._stored.index(self._parent)
         try:
             return self._store(seen, plan, known, at_ms)
         except BaseException:
             self._packing.abandon()
             raise
+
+    def _recall(self, parent: Snapshot) -> dict[bytes, CachedFolder]:
+        """Return what the parent snapshot holds, where no cache tells: all is read again, but what can't be read stays."""
+        known: dict[bytes, CachedFolder] = {}
+        reader = TreeReader(ChunkReader(self._index, self._bridge))
+
+        def fetch(entry: Entry, path: bytes) -> list[Entry]:
+            self._bridge.check()
+            node = reader.node(entry, path)
+            known[path] = CachedFolder(*UNLIKE_ANY, node)
+            return decode_node(node, show(path))
+
+        for _ in walk(parent.root, fetch):
+            pass
+        return known
 
     def _store(self, seen: Scan, plan: Plan, known: dict[bytes, CachedFolder], at_ms: int) -> Saved:
         """Read, build the tree, and store what is new."""
@@ -154,9 +175,7 @@ class _Save:
         parent, ref = self._parent, self._job.parent
         is_new = parent is None or (bool(tree.root.size) and not _same_root(parent.root, tree))
         if is_new:
-            here = {folder.path for folder in seen.folders}
-            unchanged = {path: one.node for path, one in known.items() if path in here}
-            whole = Tree(tree, unchanged, nodes.frames(), nodes.lists)
+            whole = Tree(tree, known, nodes.frames(), nodes.lists)
             ref = self._publish(seen, whole, torn, at_ms)
         if self._job.cache is not None and (plan.works or is_new):
             save_memo(memo_file(self._job.cache), self._memo)
