@@ -68,10 +68,10 @@ def test_names_and_forks_are_bounded() -> None:
 
 
 def test_a_snapshot_gone_back_to_is_as_safe_as_a_new_one() -> None:
-    """Until the record names it, what the epoch of its entry says keeps it."""
+    """Until the record names it, its place and its epoch keep it: it is the newest now."""
     kept = kept_for(head_of(2), ref(0), epoch=7)
 
-    assert [one.epoch for one in kept.retained] == [7, 1]
+    assert [(one.snapshot, one.epoch) for one in kept.retained] == [(ref(1), 1), (ref(0), 7)]
     assert kept_for(kept, ref(0), epoch=3) == kept
     with pytest.raises(NotFound):
         kept_for(head_of(2), ref(5), epoch=7)

@@ -57,6 +57,7 @@ class Code:
         self.commit: Any = commit_snapshot
         self.collect: Any = collect_garbage
         self.pinned: Callable[..., WorkspaceHead] = keeping.pinned
+        self.kept_for: Callable[..., WorkspaceHead] = keeping.kept_for
         self.names_again = False
         """Uploads of a second try go under the names of the first."""
         self.checks_first = False
@@ -175,6 +176,27 @@ def fork(code: Code) -> Actor:
     return act
 
 
+def back(code: Code) -> Actor:
+    """An owner that goes back to the older snapshot: it is made as safe as a new one, then named in the record."""
+
+    async def act(truth: Truth, seen: Seen) -> None:
+        records, heads = FakeRecords(truth, seen), FakeHeads(truth, seen, code.lost)
+        record, seq = await records.read_with_seq("acme", SID)
+        assert record is not None
+        await change_head(heads, "acme", SID, lambda head: code.kept_for(head, OLDER, epoch=1))
+        await records.write(replace(record, boundary=OLDER), seq)
+
+    return act
+
+
+def in_place(head: WorkspaceHead, snapshot: SnapshotRef, *, epoch: int) -> WorkspaceHead:
+    """Keep a snapshot by its epoch alone."""
+    retained = tuple(
+        replace(one, epoch=epoch) if one.snapshot == snapshot else one for one in head.retained
+    )
+    return replace(head, retained=retained)
+
+
 def pin_only(head: WorkspaceHead, snapshot: SnapshotRef, name: str) -> WorkspaceHead:
     """Pin whatever is asked for."""
     pin = Pin(snapshot=snapshot.id, session=name)
@@ -183,14 +205,15 @@ def pin_only(head: WorkspaceHead, snapshot: SnapshotRef, name: str) -> Workspace
 
 Scene = Callable[[Code], list[Actor]]
 SCENES: dict[str, Scene] = {
-    "zombie, heir, collector": lambda code: [
-        writer(code, "zombie", 1),
-        writer(code, "heir", 2),
+    "builds on old, collector": lambda code: [
+        writer(code, "late", 1, OLDER),
         collector(code),
     ],
     "heir, collector, fork": lambda code: [writer(code, "heir", 2), collector(code), fork(code)],
-    "builds on old, collector": lambda code: [
-        writer(code, "late", 1, OLDER),
+    "goes back, collector": lambda code: [back(code), collector(code), collector(code)],
+    "zombie, heir, collector": lambda code: [
+        writer(code, "zombie", 1),
+        writer(code, "heir", 2),
         collector(code),
     ],
 }
@@ -296,6 +319,9 @@ RULES: dict[str, Callable[[], Code]] = {
         )
     ),
     "5 a writer that lost uploads again under the same names": lambda: _code(names_again=True),
+    "whoever goes back keeps a snapshot by its epoch, not its place": lambda: _code(
+        kept_for=in_place
+    ),
     "6 a fork checks, then pins": lambda: _code(pinned=pin_only, checks_first=True),
 }
 
@@ -306,8 +332,8 @@ def test_each_rule_is_missed(rule: str) -> None:
     code = RULES[rule]()
 
     def explore_all() -> None:
-        for name in sorted(SCENES, key=len):
-            explore(begin(SCENES[name], code))
+        for scene in SCENES.values():
+            explore(begin(scene, code))
 
     with pytest.raises(Found, match="refers to a deleted pack"):
         explore_all()

@@ -67,13 +67,10 @@ def kept_for(head: WorkspaceHead | None, snapshot: SnapshotRef, *, epoch: int) -
     """
     if head is None or head.deleted or not _retains(head, snapshot.id):
         raise NotFound(f"snapshot: {snapshot.id} is not kept any more")
-    return replace(
-        head,
-        retained=tuple(
-            replace(one, epoch=max(one.epoch, epoch)) if one.snapshot.id == snapshot.id else one
-            for one in head.retained
-        ),
-    )
+    entry = [one for one in head.retained if one.snapshot.id == snapshot.id][-1]
+    rest = tuple(one for one in head.retained if one.snapshot.id != snapshot.id)
+    # As the newest: what was added before the newest head of the record can't become one any more, a new one can.
+    return replace(head, retained=(*rest, replace(entry, epoch=max(entry.epoch, epoch))))
 
 
 def of_fork(session: tuple[str, str, str], parent: str, snapshot: SnapshotRef) -> WorkspaceHead:
