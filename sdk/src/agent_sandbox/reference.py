@@ -72,8 +72,14 @@ def option_kinds() -> list[type]:
     """Return the kinds of options that public methods take."""
     from agent_sandbox import attaching, letters, orders  # noqa: PLC0415 - to keep the module's names few
 
-    kinds = [orders.TaskOptions, orders.SessionOptions, orders.ProgramOptions, orders.RunOptions]
-    return [*kinds, orders.ShellOptions, attaching.AttachOptions, letters.ReplayOptions]
+    kinds: list[type] = [
+        orders.TaskOptions,
+        orders.SessionOptions,
+        orders.ProgramOptions,
+        orders.RunOptions,
+    ]
+    kinds += [orders.TerminalOptions, orders.ShellOptions]
+    return [*kinds, attaching.AttachOptions, letters.ReplayOptions]
 
 
 def _of_class(name: str) -> str:
