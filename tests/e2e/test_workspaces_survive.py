@@ -194,7 +194,7 @@ async def test_a_checkpointer_that_dies_in_mid_save_costs_time_only(
         (await session.exec("true")).check()
         record = await rough.look.in_state(session.id, "running")
         task = await session.start(
-            "head -c 300M /dev/urandom > big.bin; sha256sum big.bin > sum.txt"
+            "head -c 80M /dev/urandom > big.bin; sha256sum big.bin > sum.txt"
         )
         await until(lambda: _is_saving(rough, record.owner), within_s=60)
         checkpointer = ground.companion(record.node)
@@ -221,7 +221,7 @@ async def test_a_checkpointer_that_dies_in_mid_restore_costs_time_only(
     async with rough.client() as client:
         session = await client.create_session()
         (
-            await session.exec("head -c 300M /dev/urandom > big.bin; sha256sum big.bin > sum.txt")
+            await session.exec("head -c 80M /dev/urandom > big.bin; sha256sum big.bin > sum.txt")
         ).check()
         first = await kill_worker(rough.folder, rough.look, session.id)
         task = await session.start("sha256sum -c sum.txt", timeout_s=60)

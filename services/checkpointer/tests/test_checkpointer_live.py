@@ -143,6 +143,7 @@ async def test_a_dead_pods_workspace_is_rescued(live: Live, owned: Owned) -> Non
         owned.record, state="rescuing", owner=f"ckpt-{live.node}", epoch=2, boundary=first
     )
     await owned.write(rescuing)
+    owned.mark()
     ask = owned.asking("rescue", first)
 
     answer = await live.ask(ask, "rescue")
@@ -164,6 +165,26 @@ async def test_a_dead_pods_workspace_is_rescued(live: Live, owned: Owned) -> Non
         (first.id, 1),
         (answer.snapshot.id, 2),
     ]
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [None, {"epoch": 2}, {"session": "another-session"}, {"task": "task-of-before"}],
+    ids=["restored-in-part", "of-another-epoch", "of-another-session", "with-another-task"],
+)
+async def test_a_workspace_of_no_use_is_not_rescued(live: Live, owned: Owned, mark: Any) -> None:
+    """The worker says on its disk what is in it: half a restore, saved as the session's files, would be a loss."""
+    fill(live.workspace(owned.pod))
+    if mark is not None:
+        owned.mark(**mark)
+    await owned.write(replace(owned.record, state="rescuing", owner=f"ckpt-{live.node}", epoch=2))
+
+    answer = await live.ask(replace(owned.asking("rescue"), task="task-in-hand"), "rescue")
+
+    assert answer.error is not None
+    assert answer.error.code == "not_found"
+    assert await packs_of(live.bus, owned.record.session) == set()
+    assert (await owned.read()).state == "rescuing"
 
 
 async def test_what_an_ended_session_left_is_deleted(live: Live, owned: Owned) -> None:

@@ -18,7 +18,8 @@ from checkpointer.adapters.files.room import clear
 from checkpointer.core.entries import show
 from checkpointer.ports.engine import Owner, Place, Progress
 from shared.errors import InvalidMessage, NotFound, Unavailable
-from shared.workspace import JobState, SnapshotRef
+from shared.messages import decode
+from shared.workspace import MARK, JobState, Mark, SnapshotRef
 
 T = TypeVar("T")
 
@@ -27,6 +28,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 WORKSPACE = "workspace"
 CACHE = "saved.cache"
 """Beside a pod's workspace: what of it is saved already. It goes with the pod."""
+MARK_BYTES_MAX = 4096
 TORN_MAX = 20
 """Paths that an answer names."""
 THREADS = 32
@@ -67,6 +69,23 @@ class SnapshotEngine:
             return saved.ref
 
         return await self._run(work, bridge)
+
+    async def mark(self, pod: str) -> Mark | None:
+        """Return what a pod's worker said last of its workspace; see `Engine`."""
+        if not _POD.fullmatch(pod):
+            raise InvalidMessage(f"pod: no such name {pod[:80]!r}")
+
+        def read() -> Mark | None:
+            try:
+                fd = os.open(
+                    self._pods_dir / pod / MARK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+                )
+                with os.fdopen(fd, "rb") as file:
+                    return decode(file.read(MARK_BYTES_MAX), Mark)
+            except (OSError, InvalidMessage):
+                return None
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, read)
 
     async def restore(self, place: Place, snapshot: SnapshotRef, progress: Progress) -> None:
         """Write a snapshot into a workspace in place of all that is in it; see `Engine`."""

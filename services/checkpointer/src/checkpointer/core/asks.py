@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from shared.errors import Conflict, Forbidden, InvalidMessage, StaleEpoch
+from shared.errors import Conflict, Forbidden, InvalidMessage, NotFound, StaleEpoch
 from shared.record import Hold, Record, is_mine
-from shared.workspace import CheckpointAsk
+from shared.workspace import CheckpointAsk, Mark
 
 RESCUE: Final = "rescue"
 """Last token of the subject on which pool-managers ask. Pods' names have dashes: no worker is called so."""
@@ -44,6 +44,23 @@ def check_same(ask: CheckpointAsk, before: CheckpointAsk) -> None:
     """
     if _sense(ask) != _sense(before):
         raise Conflict(f"job {ask.job} is another one: {before.op} of session {before.session}")
+
+
+def check_mark(ask: CheckpointAsk, mark: Mark | None) -> None:
+    """Check that a dead pod's workspace is what the session goes on with.
+
+    Args:
+        ask: a rescue, under the epoch that followed the dead owner's.
+        mark: what the worker said last of its workspace; None: nothing.
+
+    Raises:
+        NotFound: it is not: restored in part only, of another session, or with effects of a task that has another's
+            result.
+    """
+    if mark is None or (mark.session, mark.epoch) != (ask.session, ask.epoch - 1):
+        raise NotFound(f"pod {ask.pod}: its workspace is not session {ask.session}'s, or not whole")
+    if mark.task not in ("", ask.task):
+        raise NotFound(f"pod {ask.pod}: its workspace holds task {mark.task} in part")
 
 
 def _sense(ask: CheckpointAsk) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ from checkpointer.loops.patient_store import PatientStore
 from checkpointer.ports.engine import Engine, Owner, Place, Progress
 from shared import logs
 from shared.errors import ServiceError, Unavailable
-from shared.workspace import SnapshotRef
+from shared.workspace import Mark, SnapshotRef
 
 log = logs.get(__name__)
 
@@ -88,6 +88,10 @@ class Opening:
     ) -> SnapshotRef | None:
         """See `Engine`."""
         return await self._there().save(place, owner, parent, progress)
+
+    async def mark(self, pod: str) -> Mark | None:
+        """See `Engine`."""
+        return await self._there().mark(pod)
 
     async def restore(self, place: Place, snapshot: SnapshotRef, progress: Progress) -> None:
         """See `Engine`."""

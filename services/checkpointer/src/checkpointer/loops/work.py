@@ -7,7 +7,7 @@ import time
 
 import msgspec
 
-from checkpointer.core.asks import check_record, rescuer
+from checkpointer.core.asks import check_mark, check_record, rescuer
 from checkpointer.loops import commit_snapshot as snapshots
 from checkpointer.ports.collecting import Heads
 from checkpointer.ports.engine import Engine, Owner, Place, Progress
@@ -93,6 +93,7 @@ class Work:
     async def _rescue(
         self, record: Record, ask: CheckpointAsk, progress: Progress
     ) -> SnapshotRef | None:
+        check_mark(ask, await self._engine.mark(ask.pod))
         snapshot = await self._save(record, ask, progress)
         hold = Hold(rescuer(self._node), ask.epoch)
         for _ in range(WRITE_TRIES):

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from shared.workspace import JOB_ENDS, JobState, SnapshotRef
+from shared.workspace import JOB_ENDS, JobState, Mark, SnapshotRef
 
 _ORDER: tuple[JobState, ...] = ("running", "scanned", "gate_open", "done", "failed")
 
@@ -76,6 +76,14 @@ class Engine(Protocol):
             LimitExceeded: a bound of snapshots, or the store's (named, with the path).
             NotFound: there is no such workspace.
             Unavailable, OutcomeUnknown: the store.
+        """
+        ...
+
+    async def mark(self, pod: str) -> Mark | None:
+        """Return what a pod's worker said last of its workspace; None: nothing that can be read.
+
+        Raises:
+            InvalidMessage: no pod is called so.
         """
         ...
 

@@ -19,9 +19,11 @@ from shared.record import Record
 from shared.testing.names import unique
 from shared.workspace import (
     JOB_ENDS,
+    MARK,
     CheckpointAnswer,
     CheckpointAsk,
     CheckpointerBeat,
+    Mark,
     Op,
     SnapshotRef,
 )
@@ -141,6 +143,11 @@ class Owned:
         self.seq = await self.live.bus.compare_and_set(
             subject, messages.encode(self.record), expected_seq=self.seq
         )
+
+    def mark(self, *, session: str = "", epoch: int = 1, task: str = "") -> None:
+        """Say of the pod's workspace that it is this session's, as a worker does."""
+        mark = Mark(session=session or self.record.session, epoch=epoch, task=task)
+        (self.live.pods / self.pod / MARK).write_bytes(messages.encode(mark))
 
     async def read(self) -> Record:
         """Return the record as it is stored."""
