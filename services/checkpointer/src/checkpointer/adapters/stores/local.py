@@ -62,13 +62,20 @@ class LocalStore:
     async def open(cls, root: Path, cluster: str) -> LocalStore:
         """Open the store in a folder, which is made where it is not there; mark it as a cluster's, where it is nobody's.
 
+        Args:
+            root: the folder.
+            cluster: whose it must be, or becomes; empty: whoever's, and nothing is made.
+
         Raises:
             Rejected: it is another cluster's.
+            NotFound: there is none, and none is to be made.
             Unavailable: the folder cannot be used.
         """
         store = cls(root, "")
         try:
-            store.id = await store._call("open", lambda: _open(root, cluster), unknown=Unavailable)
+            store.id = await store._call(
+                f"open local:{root}", lambda: _open(root, cluster), unknown=Unavailable
+            )
         except BaseException:
             await store.close()
             raise
@@ -129,7 +136,8 @@ class LocalStore:
         except TimeoutError as exc:
             raise unknown(f"{what}: the disk does not answer for {CALL_S:.0f} s") from exc
         except FileNotFoundError as exc:
-            raise NotFound(f"{what}: there is no such pack") from exc
+            missing = "store" if what.startswith("open") else "pack"
+            raise NotFound(f"{what}: there is no such {missing}") from exc
         except OSError as exc:
             text = f"{what}: {exc.strerror or exc}"
             raise (LimitExceeded if exc.errno in _FULL else Unavailable)(text) from exc
@@ -169,6 +177,8 @@ class LocalStore:
 
 
 def _open(root: Path, cluster: str) -> str:
+    if not cluster:
+        return _marked(root, cluster)
     tries = root / _TRIES
     tries.mkdir(parents=True, exist_ok=True)
     named = root / marks.NAME
@@ -185,7 +195,11 @@ def _open(root: Path, cluster: str) -> str:
         with suppress(FileNotFoundError):
             if time.time() - left.stat().st_mtime > TRIES_KEPT_S:
                 left.unlink()
-    return marks.read(named.read_bytes(), f"local:{root}", cluster).id
+    return _marked(root, cluster)
+
+
+def _marked(root: Path, cluster: str) -> str:
+    return marks.read((root / marks.NAME).read_bytes(), f"local:{root}", cluster).id
 
 
 def _link(attempt: Path, place: Path) -> None:

@@ -78,6 +78,10 @@ class S3Store:
     async def open(cls, address: S3Address, cluster: str) -> S3Store:
         """Open the store in a bucket, which must exist; mark it as a cluster's, where it is nobody's.
 
+        Args:
+            address: where it is, and who we are.
+            cluster: whose it must be, or becomes; empty: whoever's, and nothing is made.
+
         Raises:
             Rejected: it is another cluster's.
             NotFound, Forbidden: there is no such bucket, or we may not use it.
@@ -86,15 +90,21 @@ class S3Store:
         store = cls(address)
         mark = marks.fresh("s3", cluster)
         with store._translated(f"open {address!r}", unknown=Unavailable, missing="bucket"):
-            try:
-                await _within(
-                    obstore.put_async(store._bucket, marks.NAME, marks.write(mark), mode="create")
-                )
-            except (errors.AlreadyExistsError, errors.PreconditionError):
+            if not (cluster and await store._mark(mark)):
                 found = await _within(obstore.get_async(store._bucket, marks.NAME))
                 mark = marks.read(bytes(await found.bytes_async()), repr(address), cluster)
         store.id = mark.id
         return store
+
+    async def _mark(self, mark: marks.Mark) -> bool:
+        """Leave a mark in the bucket; return whether there was none."""
+        try:
+            await _within(
+                obstore.put_async(self._bucket, marks.NAME, marks.write(mark), mode="create")
+            )
+        except (errors.AlreadyExistsError, errors.PreconditionError):
+            return False
+        return True
 
     def new_key(self, tenant: str, session: str) -> str:
         """Return a new key; see `BlobStore`."""
