@@ -37,6 +37,7 @@ stock = 4
 [[pool]]
 name = "cold"
 stock = 0
+checkpoint_every_s = 1
 [[pool]]
 name = "narrow"
 stock = 1
