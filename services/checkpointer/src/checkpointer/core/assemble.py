@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from checkpointer.core.bounds import NODE_BYTES_MAX
 from checkpointer.core.content import Content
 from checkpointer.core.entries import (
     DIRECTORY,
@@ -23,6 +24,7 @@ from checkpointer.core.listings import Stat
 from checkpointer.core.plan import KIND_OF, Known, Plan, Work, owner_number
 from checkpointer.core.scans import Folder, Scan
 from checkpointer.core.trees import join
+from shared.errors import LimitExceeded
 
 EMPTY_NODE = encode_node(())
 
@@ -79,6 +81,9 @@ class Assembler:
 
         Args:
             known: the cached directories by their paths.
+
+        Raises:
+            LimitExceeded: a directory's entries say too much of themselves; names it.
         """
         stale: set[bytes] = set()
         for number in range(len(self._scan.folders) - 1, -1, -1):
@@ -97,6 +102,7 @@ class Assembler:
             node = encode_node(entries)
             if old is not None and node == old.node:
                 continue
+            check_size(node, folder.path)
             self._result.nodes[folder.path] = node
             self._contents[folder.path] = self._keep(node)
             if folder.path:
@@ -159,6 +165,19 @@ class Assembler:
         if before is not None and before.kind == DIRECTORY:
             return Content(before.size, before.content, before.lengths, before.form, before.cut)
         return self._keep(EMPTY_NODE)
+
+
+def check_size(node: bytes, path: bytes) -> None:
+    """Refuse a node that no restore would read.
+
+    Raises:
+        LimitExceeded: names its directory.
+    """
+    if len(node) > NODE_BYTES_MAX:
+        where = show(path) or "the root"
+        raise LimitExceeded(
+            f"{where}: what its entries say of themselves has {len(node)} bytes, at most {NODE_BYTES_MAX}"
+        )
 
 
 def make_entry(name: bytes, about: Stat, scan: Scan, content: Content | None = None) -> Entry:

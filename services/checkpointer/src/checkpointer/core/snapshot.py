@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Annotated, Final
 
 import msgspec
@@ -22,6 +24,10 @@ from shared.errors import InvalidMessage, LimitExceeded
 from shared.workspace import PackKey, SnapshotId, SnapshotRef
 
 VERSION: Final = 1
+TORN_PATHS_MAX: Final = 1_000
+"""Torn paths that a body names."""
+TORN_BYTES_MAX: Final = 256 * 1024
+"""Bytes of all of them."""
 
 Count = Annotated[int, Meta(ge=0)]
 
@@ -77,7 +83,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All packs that it needs but its own: that one is named by the reference to the snapshot."""
     index: IndexInfo | None = None
     torn: tuple[bytes, ...] = ()
-    """Paths that changed while they were read: what is here of them is older."""
+    """Paths that changed while they were read, or could not be: what is here of them is older. The first ones of many."""
     excludes: tuple[str, ...] = ()
     chunker: Chunker = Chunker()
     hot: tuple[HotPath, ...] = ()
@@ -85,6 +91,12 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Snapshot).decode
+
+
+def cut_torn(paths: Sequence[bytes]) -> tuple[bytes, ...]:
+    """Return as many paths as a body may name."""
+    ends = accumulate(len(path) for path in paths[:TORN_PATHS_MAX])
+    return tuple(path for path, end in zip(paths, ends, strict=False) if end <= TORN_BYTES_MAX)
 
 
 def encode_snapshot(snapshot: Snapshot) -> tuple[bytes, bytes]:

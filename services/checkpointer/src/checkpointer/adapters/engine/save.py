@@ -30,7 +30,7 @@ from checkpointer.core.listings import UNLIKE_ANY
 from checkpointer.core.nodes import NodeWriter
 from checkpointer.core.plan import Plan, make_plan
 from checkpointer.core.scans import Look, Scan
-from checkpointer.core.snapshot import VERSION, Snapshot
+from checkpointer.core.snapshot import VERSION, Snapshot, cut_torn
 from checkpointer.core.trees import walk
 from shared.workspace import SnapshotRef
 
@@ -251,7 +251,7 @@ class _Save:
             task=job.task,
             entries=seen.entries,
             content_bytes=seen.data_bytes,
-            torn=torn,
+            torn=cut_torn(torn),
             excludes=job.excludes,
             hot=next_hot(parent.hot, tree.made.changed) if parent else (),
         )
