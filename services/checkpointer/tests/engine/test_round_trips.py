@@ -63,6 +63,19 @@ def fill(place: Path, seed: int = 1) -> None:
     os.utime(place / "deep", ns=(1, 987_654_321_000_000_001))
 
 
+async def test_a_file_of_many_chunks_fills_more_packs_than_lie_loose(rig, describe) -> None:
+    """Packs are put in order by the very save that makes them, whose lists of chunks are in no pack yet."""
+    source, target = rig.new_place(), rig.new_place()
+    size = (LIST_CHUNKS + 100) * FIXED_BYTES
+    (source / "database").write_bytes(SQLITE_MAGIC + random.Random(1).randbytes(size))
+    rig.local.pack_bytes = 256 * 1024
+
+    saved = await rig.save(source)
+    await rig.restore(saved.ref, target)
+
+    assert describe(target) == describe(source)
+
+
 async def test_everything_comes_back_as_it_was(rig, describe) -> None:
     """Names, kinds, contents, holes, links, modes, times and attributes."""
     source, target = rig.new_place(), rig.new_place()

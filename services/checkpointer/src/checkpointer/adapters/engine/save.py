@@ -157,7 +157,7 @@ class _Save:
     def _store(self, seen: Scan, plan: Plan, known: dict[bytes, CachedFolder], at_ms: int) -> Saved:
         """Read, build the tree, and store what is new."""
         nodes = NodeWriter(self._index, self._packing.codec)
-        findings = Findings(seen, nodes.keep_chunk)
+        findings = Findings(seen, nodes.keep_list)
         total_bytes = sum(item.stat.size for item in plan.wanted if stat.S_ISREG(item.stat.mode))
         done = 0
         for batch in self._gather(plan, total_bytes):
