@@ -26,6 +26,7 @@ from shared import (
     record,
     recovery,
     rest,
+    snapshots,
     task,
     terminals,
     views,
@@ -68,7 +69,18 @@ def _said_of_fields(*modules: ModuleType) -> dict[str, dict[str, str]]:
 
 def _described(definitions: dict[str, Schema]) -> dict[str, Schema]:
     said = _said_of_fields(
-        errors, files, recovery, workspace, messages, task, record, letters, views, rest, terminals
+        errors,
+        files,
+        recovery,
+        workspace,
+        messages,
+        task,
+        record,
+        letters,
+        views,
+        rest,
+        terminals,
+        snapshots,
     )
     for name, definition in definitions.items():
         for field, schema in definition.get("properties", {}).items():

@@ -23,6 +23,7 @@ from agent_sandbox.cli.shapes import Failure, Trouble
 from agent_sandbox.cli.task import task
 from agent_sandbox.cli.transfer import download, get, put, upload
 from agent_sandbox.cli.tti import tti
+from agent_sandbox.cli.workspace import COMMANDS
 from agent_sandbox.results import EXIT_CANCELLED, EXIT_SYSTEM
 from shared import logs
 from shared.errors import ServiceError
@@ -57,7 +58,7 @@ for _command in (
     completion,
 ):
     root.add_command(_command)
-for _command in (put, get, upload, download, attach):
+for _command in (put, get, upload, download, *COMMANDS, attach):
     session.add_command(_command)
 
 

@@ -11,6 +11,7 @@ from agent_sandbox.embedded.status import StatusView
 from shared.files import FileEntry
 from shared.messages import CancelAnswer, TaskResult
 from shared.rest import StreamEvent, TaskView, Tti, TtiAnswer, TtiRow
+from shared.snapshots import DiffRow, SnapshotRow
 from shared.views import (
     LetterAnswer,
     LettersAnswer,
@@ -123,6 +124,37 @@ class TreeFetched(Shape, frozen=True, kw_only=True):
     """Links that lead out of the folder."""
 
 
+class Hibernated(Shape, frozen=True, kw_only=True):
+    """A session that gave its sandbox back."""
+
+    did: bool
+    """False: it had none, and nothing to do."""
+    task: str | None
+    """The task by which it did."""
+
+
+class Forked(Shape, frozen=True, kw_only=True):
+    """A session that begins with another one's files."""
+
+    session: str
+    parent: str
+
+
+class Snapshots(Shape, frozen=True, kw_only=True):
+    """The snapshots of a session's files, the newest first."""
+
+    session: str
+    snapshots: tuple[SnapshotRow, ...]
+
+
+class Changes(Shape, frozen=True, kw_only=True):
+    """How two snapshots differ."""
+
+    changes: tuple[DiffRow, ...]
+    more: bool
+    """There are more than were asked for."""
+
+
 class Pools(Shape, frozen=True, kw_only=True):
     """All pools."""
 
@@ -181,6 +213,13 @@ SHAPES: dict[str, tuple[Any, ...]] = {
     "session get": (TaskDone,),
     "session upload": (TaskDone,),
     "session download": (TreeFetched,),
+    "session hibernate": (Hibernated,),
+    "session resume": (TaskDone,),
+    "session rollback": (TaskDone,),
+    "session fork": (Forked,),
+    "session snapshots": (Snapshots,),
+    "session name": (SnapshotRow,),
+    "session diff": (Changes,),
     "task list": (TasksAnswer,),
     "task show": (TaskView,),
     "task cancel": (CancelAnswer,),

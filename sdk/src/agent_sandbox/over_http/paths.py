@@ -11,17 +11,25 @@ from agent_sandbox.orders import Order
 from agent_sandbox.over_http.calls import Call
 from shared.errors import InvalidMessage
 from shared.ids import is_unique
+from shared.snapshots import DiffAsk, ForkAsk, NameAsk, SnapshotsAsk
 from shared.views import LetterAsk, LettersAsk, ListAsk, ShowAsk, TasksAsk
 
 SILENT_S = 40.0
 """A stream on which nothing comes for so long, not even a sign of life, is dead."""
+LONG_TRY_S = 32.0
+"""Of what checkpointers answer, who may read from their store."""
 CANCEL_TRY_S = 10.0
 """A worker that is cancelled may take seconds to end user code; the gateway waits for its word."""
 
 
+def session_path(session: str) -> str:
+    """Return where a session is."""
+    return f"/v1/sessions/{quote(session, safe='')}"
+
+
 def task_path(session: str, task: str) -> str:
     """Return where a task is."""
-    return f"/v1/sessions/{quote(session, safe='')}/tasks/{quote(task, safe='')}"
+    return f"{session_path(session)}/tasks/{quote(task, safe='')}"
 
 
 def output_paths(session: str, task: str) -> tuple[str, ...]:
@@ -108,6 +116,31 @@ def question_call(what: str, question: msgspec.Struct) -> Call:
         case "tasks", TasksAsk():
             path = f"/v1/sessions/{quote(question.session, safe='')}/tasks"
             return Call(method="GET", path=path, params=_params(question, "session"))
+        case "snapshots", SnapshotsAsk():
+            return Call(method="GET", path=f"{session_path(question.session)}/snapshots")
+        case "snapshot_name", NameAsk():
+            named = quote(question.snapshot, safe="")
+            return Call(
+                method="PUT",
+                path=f"{session_path(question.session)}/snapshots/{named}/name",
+                params={"name": question.name},
+                changes=True,
+                try_s=LONG_TRY_S,
+            )
+        case "fork", ForkAsk():
+            return Call(
+                method="POST",
+                path=f"{session_path(question.session)}/fork",
+                params=_params(question, "session", "fork"),
+                headers={"idempotency-key": question.fork},
+                changes=True,
+                try_s=LONG_TRY_S,
+            )
+        case "diff", DiffAsk():
+            path = f"{session_path(question.session)}/diff"
+            return Call(
+                method="GET", path=path, params=_params(question, "session"), try_s=LONG_TRY_S
+            )
         case "dead_letters", LettersAsk():
             return Call(method="GET", path="/v1/dead-letters", params=_params(question))
         case "dead_letter", LetterAsk():

@@ -106,7 +106,7 @@ class HttpTransport:
         """Ask a gateway; see `paths`."""
         call = question_call(what, question)
         try:
-            answer = await self._calls.ask(call, within_s=ASK_S)
+            answer = await self._calls.ask(call, within_s=max(ASK_S, call.try_s))
         except NotFound:
             if what not in NOTHING:
                 raise

@@ -11,6 +11,7 @@ from agent_sandbox.objects import OnProgress, Writable
 from agent_sandbox.orders import Content, ProgramOptions, ShellOptions, TaskOptions
 from agent_sandbox.results import Result
 from agent_sandbox.session import Session
+from agent_sandbox.sync.keeping import SyncKeptSession
 from agent_sandbox.sync.parts import SyncSource, SyncTask, as_source
 from agent_sandbox.sync.portal import Portal
 from agent_sandbox.sync.shell import SyncShell
@@ -19,7 +20,7 @@ from shared.files import FileEntry
 from shared.views import SessionAnswer
 
 
-class SyncSession(SyncTreeSession):
+class SyncSession(SyncTreeSession, SyncKeptSession):
     """One session. As a context manager it is closed at the end."""
 
     def __init__(self, portal: Portal, session: Session) -> None:

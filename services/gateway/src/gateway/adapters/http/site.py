@@ -12,6 +12,7 @@ from litestar.openapi import OpenAPIConfig
 from gateway.adapters.clients import Clients
 from gateway.adapters.http import (
     files,
+    keeping,
     letters,
     objects,
     openapi,
@@ -41,6 +42,7 @@ ROUTES: list[Any] = [
     *terminals.ROUTES,
     *files.ROUTES,
     *trees.ROUTES,
+    *keeping.ROUTES,
     *pools.ROUTES,
     *letters.ROUTES,
     *tti.ROUTES,
