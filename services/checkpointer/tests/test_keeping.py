@@ -30,7 +30,7 @@ def test_a_pin_and_its_proof_are_one_write() -> None:
     assert once.pins == (Pin(snapshot=ref(1).id, session="fork-0001"),)
     assert pinned(once, ref(1), "fork-0001") == once
     assert pinned(replace(once, deleted=True), ref(1), "fork-0001").pins == once.pins
-    for gone in (None, replace(head, deleted=True), head_of(1)):
+    for gone in (replace(head, deleted=True), head_of(1)):
         with pytest.raises(NotFound, match="not kept any more"):
             pinned(gone, ref(1), "fork-0001")
 
@@ -85,3 +85,7 @@ def test_a_fork_begins_with_its_parent_s_snapshot() -> None:
     assert [one.snapshot for one in head.retained] == [ref(1)]
     assert head.base is not None
     assert (head.base.session, head.base.snapshot) == ("session", ref(1))
+    later = replace(head, retained=())
+    assert pinned(later, ref(1), "fork-0002").pins[0].session == "fork-0002", (
+        "its base stays with it"
+    )

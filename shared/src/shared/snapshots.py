@@ -13,7 +13,6 @@ from msgspec import Meta
 
 from shared import limits
 from shared.errors import ErrorInfo, InvalidMessage, NotFound
-from shared.files import ObjectRef
 from shared.messages import Message
 from shared.record import Record
 from shared.workspace import Retained, SnapshotId, SnapshotRef, Wanted, WorkspaceHead
@@ -170,21 +169,12 @@ class CompareAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
     limit: int = 100
 
 
-class TreeAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
-    """`ckpt.any.tree`: put a directory of a snapshot into the tenant's objects, as a tar archive."""
-
-    tenant: str
-    snapshot: SnapshotRef
-    path: str = "."
-
-
 class KeeperAnswer(Message, frozen=True, kw_only=True, omit_defaults=True):
     """A checkpointer's answer."""
 
     changes: tuple[DiffRow, ...] = ()
     more: bool = False
     """There are differences behind these."""
-    object: ObjectRef | None = None
     error: ErrorInfo | None = None
 
 
@@ -193,7 +183,11 @@ class KeeperAnswer(Message, frozen=True, kw_only=True, omit_defaults=True):
 
 def kept(record: Record, head: WorkspaceHead | None) -> list[Retained]:
     """Return a session's snapshots, oldest first: what its head retains, and what its record names."""
-    found = {one.snapshot.id: one for one in (head.retained if head is not None else ())}
+    found: dict[str, Retained] = {}
+    for one in (
+        head.retained if head is not None else ()
+    ):  # one that was gone back to is there twice
+        found.setdefault(one.snapshot.id, one)
     named = [
         Retained(snapshot=record.base.snapshot, epoch=0) if record.base else None,
         Retained(snapshot=record.boundary, epoch=record.epoch) if record.boundary else None,
@@ -203,9 +197,9 @@ def kept(record: Record, head: WorkspaceHead | None) -> list[Retained]:
         if record.latest
         else None,
     ]
-    for one in named:
-        if one is not None:
-            found.setdefault(one.snapshot.id, one)
+    for extra in named:
+        if extra is not None:
+            found.setdefault(extra.snapshot.id, extra)
     return sorted(found.values(), key=lambda one: (one.snapshot.at_ms, one.snapshot.lineage))
 
 

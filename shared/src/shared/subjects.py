@@ -282,6 +282,8 @@ def terminal(worker: str, tenant: str = "*", session: str = "*", task_id: str = 
 SHARDS_DOWN = "shards"
 """Pool-managers say here which state shards have no leader, while that lasts."""
 
+CHECKPOINTER_GROUP = "checkpointer"
+"""Queue group of the checkpointers for requests that one of them answers."""
 IDLE_GROUP = "idle"
 """Queue group of idle workers on their pool's bells."""
 MANAGER_GROUP = "pool-manager"

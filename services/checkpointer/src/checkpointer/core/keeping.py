@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from checkpointer.core.heads import is_root
 from shared import limits
 from shared.errors import Conflict, LimitExceeded, NotFound
 from shared.snapshots import check_name
 from shared.workspace import Base, Pin, Retained, SnapshotRef, WorkspaceHead
 
 
-def pinned(head: WorkspaceHead | None, snapshot: SnapshotRef, fork: str) -> WorkspaceHead:
+def pinned(head: WorkspaceHead, snapshot: SnapshotRef, fork: str) -> WorkspaceHead:
     """Return the head with a fork's pin on a snapshot that is retained; the same one where it has it.
 
     Pin and proof are one write: a collection expires snapshots by a write of the same head.
@@ -20,9 +21,9 @@ def pinned(head: WorkspaceHead | None, snapshot: SnapshotRef, fork: str) -> Work
         LimitExceeded: the session has too many forks.
     """
     pin = Pin(snapshot=snapshot.id, session=fork)
-    if head is not None and pin in head.pins:
+    if pin in head.pins:
         return head
-    if head is None or head.deleted or not _retains(head, snapshot.id):
+    if head.deleted or not is_root(head, snapshot.id):
         raise NotFound(f"snapshot: {snapshot.id} is not kept any more")
     if len(head.pins) >= limits.FORKS_MAX:
         raise LimitExceeded(
@@ -31,7 +32,7 @@ def pinned(head: WorkspaceHead | None, snapshot: SnapshotRef, fork: str) -> Work
     return replace(head, pins=(*head.pins, pin))
 
 
-def labelled(head: WorkspaceHead | None, snapshot: str, name: str) -> WorkspaceHead:
+def labelled(head: WorkspaceHead, snapshot: str, name: str) -> WorkspaceHead:
     """Return the head with another name of a snapshot; empty: none.
 
     Raises:
@@ -41,7 +42,7 @@ def labelled(head: WorkspaceHead | None, snapshot: str, name: str) -> WorkspaceH
         LimitExceeded: too many have one.
     """
     check_name(name)
-    if head is None or head.deleted or not _retains(head, snapshot):
+    if head.deleted or all(one.snapshot.id != snapshot for one in head.retained):
         raise NotFound(f"snapshot: {snapshot} is not kept any more")
     others = [one for one in head.retained if one.name and one.snapshot.id != snapshot]
     if name and any(one.name == name for one in others):
@@ -59,13 +60,13 @@ def labelled(head: WorkspaceHead | None, snapshot: str, name: str) -> WorkspaceH
     )
 
 
-def kept_for(head: WorkspaceHead | None, snapshot: SnapshotRef, *, epoch: int) -> WorkspaceHead:
+def kept_for(head: WorkspaceHead, snapshot: SnapshotRef, *, epoch: int) -> WorkspaceHead:
     """Return the head with a snapshot made as safe as a new one: until the record names it, no collection takes it.
 
     Raises:
         NotFound: it is not retained any more.
     """
-    if head is None or head.deleted or not _retains(head, snapshot.id):
+    if head.deleted or all(one.snapshot.id != snapshot.id for one in head.retained):
         raise NotFound(f"snapshot: {snapshot.id} is not kept any more")
     entry = [one for one in head.retained if one.snapshot.id == snapshot.id][-1]
     rest = tuple(one for one in head.retained if one.snapshot.id != snapshot.id)
@@ -89,7 +90,3 @@ def of_fork(session: tuple[str, str, str], parent: str, snapshot: SnapshotRef) -
         retained=(Retained(snapshot=snapshot, epoch=0),),
         base=Base(session=parent, snapshot=snapshot),
     )
-
-
-def _retains(head: WorkspaceHead, snapshot: str) -> bool:
-    return any(one.snapshot.id == snapshot for one in head.retained)
