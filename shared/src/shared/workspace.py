@@ -33,7 +33,8 @@ Wanted = Annotated[
 ]
 """A snapshot, as people name it: its name, its id, or the beginning of its id."""
 
-Op = Literal["save", "restore", "rescue"]
+Op = Literal["save", "restore", "rescue", "retain"]
+"""`retain`: find a snapshot, and make sure that it stays until the record names it."""
 JobState = Literal["running", "scanned", "gate_open", "done", "failed"]
 """How far a job is. `scanned`: a save has read all that it needs of the live tree, user code may go on. `gate_open`: a
 restore has written what is needed first."""
@@ -127,6 +128,8 @@ class CheckpointAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
     attempt: int = 0
     snapshot: SnapshotRef | None = None
     """`save`, `rescue`: the newest head, on which the new snapshot builds. `restore`: what is wanted."""
+    wanted: Wanted | None = None
+    """`retain`: which snapshot, as people name it."""
     frozen: bool = False
     """User code stands still until `scanned`."""
     left_s: float = 60.0

@@ -12,6 +12,7 @@ import msgspec
 
 from checkpointer.adapters.contents import StoredContents
 from checkpointer.adapters.heads import StreamHeads
+from checkpointer.adapters.looking import SnapshotLooker
 from checkpointer.adapters.records import StreamRecords
 from checkpointer.adapters.snapshots import SnapshotEngine
 from checkpointer.adapters.stores.opening import open_store
@@ -20,6 +21,7 @@ from checkpointer.adapters.voice import BusVoice
 from checkpointer.loops.beat import beat
 from checkpointer.loops.collect_garbage import Collector
 from checkpointer.loops.delete_session import Deleter
+from checkpointer.loops.keep import Keeper
 from checkpointer.loops.look_after import Caretaker
 from checkpointer.loops.measure import Measured
 from checkpointer.loops.open_store import Opening
@@ -64,6 +66,7 @@ async def run(settings: CheckpointerSettings, stop: Stop) -> None:
         async with asyncio.TaskGroup() as tasks:
             desk = Desk(work, tasks)
             await _serve(settings, bus, desk, tasks)
+            await _keep(bus, Keeper(StreamHeads(bus), SnapshotLooker(opening.packs)), tasks)
             say = _beats(settings, opening, desk)
             caretaker = await _caretaker(bus, opening)
             aside = [
@@ -170,3 +173,18 @@ async def _serve(
         tasks.create_task(answer(message), name="answer")
 
     await bus.subscribe(subjects.checkpoint(settings.node, "*"), heard)
+
+
+async def _keep(bus: Bus, keeper: Keeper, tasks: asyncio.TaskGroup) -> None:
+    """Answer what needs no pod: one of all checkpointers gets each request."""
+
+    async def answer(message: Message) -> None:
+        said = await keeper.serve(message.subject.rpartition(".")[2], message.data)
+        with contextlib.suppress(ServiceError):  # nobody hears it: it is asked again
+            await bus.publish(message.reply, encode(said))
+
+    def heard(message: Message) -> None:
+        if message.reply:
+            tasks.create_task(answer(message), name="keep")
+
+    await bus.subscribe(subjects.any_checkpointer("*"), heard, queue=subjects.CHECKPOINTER_GROUP)

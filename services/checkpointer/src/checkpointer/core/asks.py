@@ -34,6 +34,8 @@ def check_asker(ask: CheckpointAsk, asker: str) -> None:
         raise Forbidden(f"worker {asker} asked about pod {ask.pod}")
     if ask.op == "restore" and ask.snapshot is None:
         raise InvalidMessage("restore: no snapshot is named")
+    if ask.op == "retain" and ask.wanted is None:
+        raise InvalidMessage("retain: no snapshot is wanted")
 
 
 def check_same(ask: CheckpointAsk, before: CheckpointAsk) -> None:

@@ -66,9 +66,10 @@ def kept_for(head: WorkspaceHead, snapshot: SnapshotRef, *, epoch: int) -> Works
     Raises:
         NotFound: it is not retained any more.
     """
-    if head.deleted or all(one.snapshot.id != snapshot.id for one in head.retained):
+    if head.deleted or not is_root(head, snapshot.id):
         raise NotFound(f"snapshot: {snapshot.id} is not kept any more")
-    entry = [one for one in head.retained if one.snapshot.id == snapshot.id][-1]
+    entries = [one for one in head.retained if one.snapshot.id == snapshot.id]
+    entry = entries[-1] if entries else Retained(snapshot=snapshot, epoch=epoch)  # a fork's base
     rest = tuple(one for one in head.retained if one.snapshot.id != snapshot.id)
     # As the newest: what was added before the newest head of the record can't become one any more, a new one can.
     return replace(head, retained=(*rest, replace(entry, epoch=max(entry.epoch, epoch))))

@@ -8,13 +8,16 @@ import time
 import msgspec
 
 from checkpointer.core.asks import check_mark, check_record, rescuer
+from checkpointer.core.keeping import kept_for
 from checkpointer.loops import commit_snapshot as snapshots
+from checkpointer.loops.change_head import change_head
 from checkpointer.ports.collecting import Heads
 from checkpointer.ports.engine import Engine, Owner, Place, Progress
 from checkpointer.ports.truth import RecordStore
 from shared import logs
 from shared.errors import Conflict, InvariantBroken, OutcomeUnknown, Unavailable
 from shared.record import Hold, Record
+from shared.snapshots import find
 from shared.transitions import rescued
 from shared.workspace import CheckpointAsk, SnapshotRef
 
@@ -46,6 +49,7 @@ class Work:
             "save": asyncio.Semaphore(bounds.saves),
             "rescue": asyncio.Semaphore(bounds.saves),
             "restore": asyncio.Semaphore(bounds.restores),
+            "retain": asyncio.Semaphore(bounds.restores),
         }
 
     async def __call__(self, ask: CheckpointAsk, progress: Progress) -> SnapshotRef | None:
@@ -65,6 +69,8 @@ class Work:
                     return await self._save(mine, ask, progress)
                 case "rescue":
                     return await self._rescue(mine, ask, progress)
+                case "retain":
+                    return await self._retain(mine, ask)
 
     async def _restore(self, ask: CheckpointAsk, progress: Progress) -> SnapshotRef:
         if ask.snapshot is None:
@@ -89,6 +95,18 @@ class Work:
         )
         truth = (self._heads, self._records)
         return await snapshots.commit_snapshot(who, ask.snapshot, take, truth, _now_ms)
+
+    async def _retain(self, record: Record, ask: CheckpointAsk) -> SnapshotRef:
+        """Find a snapshot that the record is to go back to; no collection takes it from now on."""
+        head, _ = await self._heads.read(ask.tenant, ask.session)
+        snapshot = find(record, head, ask.wanted).snapshot
+        await change_head(
+            self._heads,
+            ask.tenant,
+            ask.session,
+            lambda head: kept_for(head, snapshot, epoch=ask.epoch),
+        )
+        return snapshot
 
     async def _rescue(
         self, record: Record, ask: CheckpointAsk, progress: Progress
