@@ -31,7 +31,7 @@ class Measured:
     async def __call__(self, ask: CheckpointAsk, progress: Progress) -> SnapshotRef | None:
         """Do one job; see `Work`."""
         began = time.monotonic()
-        saves = ask.op != "restore"
+        saves = ask.op in ("save", "rescue")
         if saves:
             self._ages.asked(ask.session, began)
         outcome = "cancelled"
