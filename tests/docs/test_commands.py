@@ -42,6 +42,7 @@ RUN_WHOLE = {
     "http-api.md": "tests/e2e/test_http_docs.py",
     "publish.md": "tests/e2e/test_publish_docs.py",
     "quickstart.md": "tests/e2e/test_quickstart.py",
+    "workspace.md": "tests/e2e/test_workspace_docs.py",
 }
 """Document whose blocks are run as they stand -> by what."""
 

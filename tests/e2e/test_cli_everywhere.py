@@ -47,7 +47,7 @@ class Things(NamedTuple):
 
 @pytest.fixture
 async def things(client: Client, tmp_path: Path) -> Things:
-    """A session with a file, and a dead letter."""
+    """A session with a file and a snapshot that has a name, and a dead letter."""
     made = await client.create_session(files={"note.txt": "kept"})
     assert isinstance(client.transport, NatsTransport)
     name = str(uuid.uuid4())
@@ -64,6 +64,7 @@ async def things(client: Client, tmp_path: Path) -> Things:
 
     local = tmp_path / "local.txt"
     local.write_text("text")
+    await made.name_snapshot((await made.snapshots())[0].id, "first")
     return Things(made.id, made.id, await until(letter), local)
 
 
@@ -87,6 +88,13 @@ CALLS: dict[str, Call] = {
     "session upload": lambda t: [t.session, str(t.local.parent), "tree"],
     "session download": lambda t: [t.session, "tree", str(t.local.parent / "back")],
     "session rm": lambda t: [t.session, "w.txt"],
+    "session snapshots": lambda t: [t.session],
+    "session name": lambda t: [t.session, "first", "good"],
+    "session diff": lambda t: [t.session, "good"],
+    "session fork": lambda t: [t.session],
+    "session rollback": lambda t: [t.session, "good"],
+    "session hibernate": lambda t: [t.session],
+    "session resume": lambda t: [t.session],
     "task list": lambda t: [t.session],
     "task show": lambda t: [t.task],
     "task cancel": lambda t: [t.task],
