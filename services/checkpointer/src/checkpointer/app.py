@@ -66,7 +66,7 @@ async def run(settings: CheckpointerSettings, stop: Stop) -> None:
         async with asyncio.TaskGroup() as tasks:
             desk = Desk(work, tasks)
             await _serve(settings, bus, desk, tasks)
-            await _keep(bus, Keeper(StreamHeads(bus), SnapshotLooker(opening.packs)), tasks)
+            await _keep(bus, Keeper(StreamHeads(bus), SnapshotLooker(lambda: opening.store)), tasks)
             say = _beats(settings, opening, desk)
             caretaker = await _caretaker(bus, opening)
             aside = [

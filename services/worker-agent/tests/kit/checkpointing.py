@@ -38,6 +38,8 @@ class Store:
     def __init__(self) -> None:
         """Hold nothing; be there."""
         self.snapshots: dict[str, dict[str, str]] = {}
+        self.named: dict[str, SnapshotRef] = {}
+        """Snapshots that are retained, by name."""
         self.fault: ServiceError | None = None
         """Why it can't be used."""
 
@@ -101,6 +103,12 @@ class Checkpointer:
                 return self._failed(ask, ErrorInfo(code="not_found", message="no such snapshot"))
             self.store.get(ask.snapshot, workspace)
             return CheckpointAnswer(job=ask.job, state="done")
+        if ask.op == "retain":
+            found = self.store.named.get(ask.wanted or "")
+            if found is None:
+                error = ErrorInfo(code="not_found", message=f"snapshot: no {ask.wanted}")
+                return self._failed(ask, error)
+            return CheckpointAnswer(job=ask.job, state="done", snapshot=found)
         if self.on_save is not None:
             await self.on_save()
         saved = self.store.put(workspace, at_ms=1_000 + len(self.begun))
@@ -188,6 +196,7 @@ class Pod:
         self, truth: FakeTruth, held: Held, stop: Stop | None = None, **settings: Any
     ) -> None:
         """Work a session off, to its end."""
+        idle_release_s = settings.pop("idle_release_s", 0.05)
         named = {key: settings.pop(key) for key in ("voice", "give_up_s") if key in settings}
         holding = holder(
             truth,
@@ -198,7 +207,7 @@ class Pod:
         )
         self.files = holding._files
         async with asyncio.timeout(10):
-            await holding.hold(held, stop or Stop(), idle_release_s=0.05)
+            await holding.hold(held, stop or Stop(), idle_release_s=idle_release_s)
 
 
 class Place(NamedTuple):

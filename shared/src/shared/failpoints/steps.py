@@ -208,7 +208,7 @@ NOT_PLACED: dict[str, str] = {
     "worker.adapters.writer": "large outputs: chunks under a name of the attempt's own, at worst they stay until their time",
     "worker.adapters.abandon": "large outputs: what is not abandoned stays until its time",
     **dict.fromkeys(
-        ("worker.keep_files.save", "worker.restore.restore"),
+        ("worker.keep_files.save", "worker.keep_files.retain", "worker.restore.restore"),
         "driven by checkpointers that are silent, late or without a store: asked for again under the job's id",
     ),
     **dict.fromkeys(

@@ -76,16 +76,6 @@ class Opening:
         """Of the store; empty: not known yet."""
         return "" if self._store is None else self._store.id
 
-    def packs(self) -> PatientStore:
-        """Return the store.
-
-        Raises:
-            Unavailable: it is not open yet.
-        """
-        if self._store is None:
-            raise Unavailable(f"the store of packs: {self._why}")
-        return self._store
-
     def problem(self) -> str:
         """Return why the store can't be used now; empty: it can, as far as is known."""
         if self._store is None:

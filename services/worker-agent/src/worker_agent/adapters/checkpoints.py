@@ -63,6 +63,13 @@ class NodeCheckpointer:
         ask = msgspec.structs.replace(self._ask("restore", record, task, left_s), snapshot=snapshot)
         await self._end_of(ask, None)
 
+    async def retain(self, record: Record, task: str, wanted: str, *, left_s: float) -> SnapshotRef:
+        """Find a snapshot that the record is to go back to."""
+        ask = msgspec.structs.replace(self._ask("retain", record, task, left_s), wanted=wanted)
+        found = (await self._end_of(ask, None)).snapshot
+        assert found is not None, "else it has failed"
+        return found
+
     def mark(self, record: Record, task: str) -> None:
         """Say on the node's disk what is in the workspace. Not synced: it is for whoever outlives this process."""
         written = self._mark.with_suffix(".new")

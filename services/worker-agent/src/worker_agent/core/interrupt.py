@@ -8,7 +8,7 @@ from shared.errors import ErrorInfo
 from shared.heads import is_interrupted
 from shared.pools import OnInterrupt
 from shared.record import Record
-from shared.task import ListFiles, Open, ReadFile, Task
+from shared.task import Archive, ListFiles, Open, ReadFile, Resume, Task
 from worker_agent.core.results import Verdict
 
 CLOCKS_AGREE_MS = 2000
@@ -37,7 +37,7 @@ def after_interruption(record: Record, task: str, rule: OnInterrupt) -> Verdict 
 
 def is_read_only(task: Task) -> bool:
     """Return whether a task can have changed no file by itself."""
-    return isinstance(task, ReadFile | ListFiles | Open) and not task.files
+    return isinstance(task, ReadFile | ListFiles | Archive | Open | Resume) and not task.files
 
 
 def time_left_s(accepted_ms: int, deadline_s: float, now_ms: int) -> float:

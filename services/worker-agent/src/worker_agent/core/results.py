@@ -205,6 +205,12 @@ def surely_fits(result: TaskResult) -> bool:
     return len(messages.encode(result)) <= RESULT_BYTES_MAX // 2
 
 
+def not_kept(result: TaskResult, error: ErrorInfo | None) -> TaskResult:
+    """Return the result of a task that was to save the workspace and could not: a failure, nothing is given up."""
+    why = error or ErrorInfo(code="unavailable", message="this node has no checkpointer")
+    return msgspec.structs.replace(result, status="failed", reason="no_snapshot", error=why)
+
+
 def without_content(result: TaskResult, error: ErrorInfo) -> TaskResult:
     """Return a result that was too large to store, as a failure without what it brought."""
     return msgspec.structs.replace(

@@ -12,7 +12,7 @@ from shared import logs, transitions
 from shared.errors import LimitExceeded
 from shared.messages import Status, TaskResult
 from worker_agent.core.kept import Kept
-from worker_agent.core.results import without_content
+from worker_agent.core.results import not_kept, without_content
 from worker_agent.core.work import Work
 from worker_agent.loops.commit import Committer
 from worker_agent.loops.keep_files import FileKeeper
@@ -46,6 +46,8 @@ class Ended(NamedTuple):
     then: Then
     read_only: bool = False
     """It can have changed no file by itself."""
+    rests: bool = False
+    """The session is to be given back when it is committed, its files saved."""
     kept: Kept | None = None
     """What became of what it left behind; None: to be saved."""
 
@@ -61,6 +63,8 @@ async def finish(ports: Ports, held: Held, work: Work, ended: Ended, note: Note)
     if ended.then == "keep" and kept is None:
         kept = await files.save(held, work.task, read_only=ended.read_only)
         result = msgspec.structs.replace(result, unsaved=kept.error)
+        if ended.rests and kept.effects == "unsaved":
+            result = not_kept(result, kept.error)
     before = held.record
     record = transitions.complete(
         before, held.hold, inbox_seq=work.inbox_seq, then=ended.then, now_ms=_now_ms()

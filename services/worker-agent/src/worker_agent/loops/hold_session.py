@@ -111,7 +111,7 @@ class SessionHolder:
 
     async def _next(self, held: Held, seen: int, stop: Stop, idle_release_s: float) -> Entry | None:
         """Return the next inbox entry; None when the session was idle too long or the worker is to leave."""
-        idle_until = time.monotonic() + idle_release_s
+        idle_until = time.monotonic() + (0 if self._runner.rests else idle_release_s)
         while not self._runner.must_leave and not stop.is_set:
             self.wake.clear()
             try:

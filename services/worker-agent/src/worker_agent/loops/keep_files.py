@@ -173,13 +173,25 @@ class FileKeeper:
         finally:
             self._do(None)
 
+    async def find(self, held: Held, task: str, wanted: str, left_s: float) -> SnapshotRef:
+        """Return the snapshot that the record is to go back to; no collection takes it from now on.
+
+        Raises:
+            StaleEpoch: another owner has the session.
+            ServiceError: there is no such snapshot, or nobody could be asked in that time.
+        """
+        if self._workspaces is None:
+            raise Unavailable("this node has no checkpointer")
+        return await self._workspaces.retain(held.record, task, wanted, left_s=left_s)
+
     def committed(self, record: Record) -> None:
         """A task's result is stored: the workspace holds nothing in part."""
-        if self._workspaces is not None and self._whole and record.state == "running":
+        whole = self._whole and not self.useless
+        if self._workspaces is not None and whole and record.state == "running":
             self._workspaces.mark(record, "")
 
     def spoil(self) -> None:
-        """The task in hand has another's result: what it did here is nobody's."""
+        """What is in the workspace is nobody's: the task in hand has another's result, or the session goes back."""
         if self._workspaces is not None:
             self.useless = True
             self._workspaces.unmark()

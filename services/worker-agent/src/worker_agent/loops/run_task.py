@@ -11,15 +11,12 @@ from typing import Literal
 import msgspec
 
 from shared import logs
-from shared.errors import (
-    ErrorInfo,
-    InvalidMessage,
-)
+from shared.errors import ErrorInfo, InvalidMessage, ServiceError, StaleEpoch
 from shared.files import Transfer
 from shared.limits import DEADLINE_S_MAX
 from shared.messages import TaskResult, Timing
 from shared.pools import OnInterrupt
-from shared.task import Close, Task, kind_of
+from shared.task import Close, Hibernate, Rollback, Task, kind_of
 from worker_agent.core.interrupt import after_interruption, is_read_only, time_left_s
 from worker_agent.core.kept import Kept, left_by_the_interrupted
 from worker_agent.core.output import OutputBook
@@ -71,6 +68,8 @@ class TaskRunner:
         self._on_change = on_change
         self._clocks = Clocks(ports.truth)
         self.running: Running | None = None
+        self.rests = False
+        """The last task has asked for the session to be given back."""
         self._state: Literal["running", "saving", "idle"] = "idle"
 
     @property
@@ -102,6 +101,7 @@ class TaskRunner:
         self.running = Running(
             session=held.record.session, task=work.task, committed=asyncio.Event()
         )
+        self.rests = False
         self._set("running")
         note = self._ports.notes.begin(held, work)
         taken = work.taken
@@ -117,7 +117,8 @@ class TaskRunner:
                 return  # it waits for another worker
             self._set("saving")
             note.saving()
-            self.running.status = await finish(self._ports, held, work, ended, note)
+            status = self.running.status = await finish(self._ports, held, work, ended, note)
+            self.rests = ended.rests and status == "ok"
         finally:
             note.close()
             self.running.committed.set()
@@ -161,6 +162,8 @@ class TaskRunner:
             kept, recovery = left_by_the_interrupted(record, work.task, _now_ms())
             attempt = msgspec.structs.replace(attempt, recovery=recovery)
             return Ended(result_without_run(attempt, self._place, verdict_or_run), then, kept=kept)
+        if isinstance(task, Rollback):
+            return await self._roll_back(attempt, held, task, min(left_s, task.timeout_s))
         begun = await self._ports.files.begin(held, work.task, rule, left_s)
         if begun == "given_back":
             return None
@@ -176,7 +179,28 @@ class TaskRunner:
         )
         async with self._ports.files.checkpoints(held, work.task):
             result = await self._run(attempt, task, work, note)
-        return Ended(result, then, read_only=is_read_only(task))
+        rests = isinstance(task, Hibernate) and then == "keep" and result.status == "ok"
+        return Ended(result, then, read_only=is_read_only(task), rests=rests)
+
+    async def _roll_back(
+        self, attempt: Attempt, held: Held, task: Rollback, left_s: float
+    ) -> Ended:
+        """Go back to a snapshot: the record will name it, and what is in this workspace is given up.
+
+        It is given up before the record is written: whoever saved it after that would undo this.
+        """
+        files, nothing = self._ports.files, Kept(effects="none")
+        then: Then = "keep" if attempt.record.first_done or task.keep else "close"
+        try:
+            snapshot = await files.find(held, attempt.task, task.snapshot, left_s)
+        except StaleEpoch:
+            raise
+        except ServiceError as exc:
+            verdict = Verdict("failed", "no_snapshot", exc.info())
+            return Ended(result_without_run(attempt, self._place, verdict), then, kept=nothing)
+        files.spoil()
+        done = result_without_run(attempt, self._place, Verdict("ok"))
+        return Ended(done, then, kept=Kept(effects="saved", snapshot=snapshot))
 
     async def _run(self, attempt: Attempt, task: Task, work: Work, note: Note) -> TaskResult:
         record, started = attempt.record, [0.0]

@@ -66,6 +66,10 @@ class Workspaces(Protocol):
         """Fill the workspace."""
         ...
 
+    async def retain(self, record: Record, task: str, wanted: str, *, left_s: float) -> SnapshotRef:
+        """Find a snapshot of the session, by name, id or the beginning of its id; no collection takes it from now on."""
+        ...
+
     def mark(self, record: Record, task: str) -> None:
         """Say, for whoever rescues it, that the workspace is whole, and which task has done something in it (or none)."""
         ...
