@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from checkpointer.adapters.files import linux
+from checkpointer.adapters.files.folders import OpenFolders
 from checkpointer.adapters.files.restore import TreeWriter
 from checkpointer.adapters.files.room import clear
 from checkpointer.adapters.files.scan import scan
@@ -32,6 +33,12 @@ class Tree:
         """Open it; it exists."""
         self.path = path
         self.fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        self.folders = OpenFolders(self.fd)
+
+    def close(self) -> None:
+        """Close it."""
+        self.folders.close()
+        os.close(self.fd)
 
     def write(self, name: str, data: bytes = b"x") -> Path:
         """Write a file, its directories too."""
@@ -83,7 +90,7 @@ def make_tree(tmp_path: Path) -> Iterator[Callable[[str], Tree]]:
             place = tmp_path / name
             place.mkdir(exist_ok=True)
             tree = Tree(place)
-            stack.callback(os.close, tree.fd)
+            stack.callback(tree.close)
             stack.callback(clear, tree.fd)  # the test's own cleaning can't: it recurses
             return tree
 
@@ -131,7 +138,7 @@ def memory_tree() -> Iterator[Tree]:
     place.mkdir()
     tree = Tree(place)
     yield tree
-    os.close(tree.fd)
+    tree.close()
     subprocess.run(["rm", "-rf", place], check=True)
 
 
@@ -146,7 +153,7 @@ def small_disk(tmp_path: Path) -> Iterator[Tree]:
     subprocess.run(mount, check=True)
     tree = Tree(place)
     yield tree
-    os.close(tree.fd)
+    tree.close()
     subprocess.run(["umount", "--lazy", place], check=True)
 
 

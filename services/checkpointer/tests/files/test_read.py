@@ -40,7 +40,7 @@ def whole(source: Source) -> bytes:
 
 def read(tree: Any, name: str, **more: Any) -> Reading[bytes]:
     """Read a whole file."""
-    return read_file(tree.fd, name.encode(), more.pop("consume", whole), **more)
+    return read_file(tree.folders, name.encode(), more.pop("consume", whole), **more)
 
 
 @pytest.mark.usefixtures("both_ways")
@@ -76,14 +76,14 @@ def test_too_many_bytes_of_attributes_are_refused_with_the_path(memory_tree: Any
         os.setxattr(path, "user.a", bytes(most // 2 - 6))
         os.setxattr(path, "user.b", bytes(most // 2 - 6))
     assert sum(len(k) + len(v) for k, v in read(memory_tree, "folder/file").attributes) == most
-    assert read_folder_attributes(memory_tree.fd, b"folder")
+    assert read_folder_attributes(memory_tree.folders, b"folder")
     for path in (file, folder):
         os.setxattr(path, "user.b", bytes(most // 2 - 5))
 
     with pytest.raises(LimitExceeded, match=f"folder/file: more than {most} bytes"):
         read(memory_tree, "folder/file")
     with pytest.raises(LimitExceeded, match=f"folder: more than {most} bytes"):
-        read_folder_attributes(memory_tree.fd, b"folder")
+        read_folder_attributes(memory_tree.folders, b"folder")
 
 
 def test_what_changes_during_each_attempt_is_torn(tree: Any) -> None:
@@ -255,8 +255,8 @@ def test_a_link_is_read_and_never_followed(tree: Any) -> None:
     (tree.path / "folder").symlink_to("/etc")
     tree.write("file")
 
-    assert read_link(tree.fd, b"link") == b"/etc/passwd"
-    assert read_link(tree.fd, b"file") is None
-    assert read_link(tree.fd, b"none") is None
-    assert read_link(tree.fd, b"folder/mtab") is None
-    assert read_folder_attributes(tree.fd, b"folder") == ()
+    assert read_link(tree.folders, b"link") == b"/etc/passwd"
+    assert read_link(tree.folders, b"file") is None
+    assert read_link(tree.folders, b"none") is None
+    assert read_link(tree.folders, b"folder/mtab") is None
+    assert read_folder_attributes(tree.folders, b"folder") == ()

@@ -89,7 +89,8 @@ def test_a_writer_that_rewrites_at_once_is_never_missed(tree: Any) -> None:
         seen = tree.scan(sync=False).folders[0]
         if cached is None or not cached.settled_in(seen.listing):
             known = (
-                read_file(tree.fd, b"file", lambda source: source.read(0, source.size)).value or b""
+                read_file(tree.folders, b"file", lambda source: source.read(0, source.size)).value
+                or b""
             )
         missed += known != b"%08d" % number
         cached = seen.to_cache()
@@ -150,7 +151,7 @@ def test_files_that_were_read_since_a_restore_are_told(tree: Any) -> None:
         os.utime(tree.path / name, (1, 1))
     since_ns = time.time_ns()
     for path in (b"read", b"unread"):
-        read_file(tree.fd, path, lambda source: source.read(0, 1))
+        read_file(tree.folders, path, lambda source: source.read(0, 1))
     (tree.path / "read").read_bytes()
     if (tree.path / "read").stat().st_atime_ns < since_ns - SECOND_NS:
         assert "noatime" in "".join(line for line in open("/proc/self/mounts"))  # noqa: PTH123, SIM115 - one look

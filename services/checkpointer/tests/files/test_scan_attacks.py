@@ -50,7 +50,7 @@ def test_nothing_that_is_bound_inside_is_entered(tree: Any, tmp_path: Any, root_
         subprocess.run(["mount", "--bind", tmp_path / source, target], check=True)
     try:
         seen = tree.scan()
-        read = read_file(tree.fd, b"file", lambda source: source.read(0, source.size))
+        read = read_file(tree.folders, b"file", lambda source: source.read(0, source.size))
     finally:
         for target in (tree.path / "bound", file):
             subprocess.run(["umount", "--lazy", target], check=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from checkpointer.adapters.files import linux
 from checkpointer.core.excludes import Excludes
 from shared import limits
 from shared.errors import LimitExceeded
@@ -115,3 +116,26 @@ def test_patterns_have_bounds(patterns: list[str]) -> None:
     """Too many, too long, or one that matches nothing on purpose."""
     with pytest.raises(ValueError, match="exclude pattern"):
         Excludes(patterns)
+
+
+def test_neighbours_far_down_are_opened_from_their_parent(
+    tree: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a hundred thousand directories at the bottom of a deep tree would take hours."""
+    tree.dig([b"d"] * 200)
+    bottom = b"/".join([b"d"] * 200)
+    below = linux.open_beneath(tree.fd, bottom, linux.DIRECTORY)
+    for number in range(100):
+        os.mkdir(b"%d" % number, dir_fd=below)
+    os.close(below)
+    steps: list[int] = []
+    open_beneath = linux.open_beneath
+
+    def counting(at: int, path: bytes, flags: int) -> int:
+        steps.append(path.count(b"/") + 1)
+        return open_beneath(at, path, flags)
+
+    monkeypatch.setattr(linux, "open_beneath", counting)
+
+    assert tree.scan().entries == 301
+    assert sum(steps) <= 2 * 301

@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from checkpointer.adapters.files.folders import OpenFolders
 from checkpointer.adapters.files.read import (
     Outcome,
     Reading,
@@ -72,16 +73,18 @@ class Batch(NamedTuple):
 class Gatherer:
     """One thread's tools. All gatherers of a save share `claims`, so that each chunk is stored once."""
 
-    def __init__(self, root: int, parent: Index, claims: dict[bytes, int], owner: int) -> None:
+    def __init__(
+        self, folders: OpenFolders, parent: Index, claims: dict[bytes, int], owner: int
+    ) -> None:
         """Keep them.
 
         Args:
-            root: descriptor of the workspace's directory.
+            folders: of the workspace.
             parent: what the parent snapshot holds: known, not stored again.
             claims: chunk -> who stores it.
             owner: this gatherer's number.
         """
-        self._root = root
+        self._folders = folders
         self._parent = parent
         self._claims = claims
         self._owner = owner
@@ -113,11 +116,11 @@ class Gatherer:
         if kind == stat.S_IFREG:
             return self._read_file(item)
         if kind == stat.S_IFLNK:
-            target = read_link(self._root, wanted.path)
+            target = read_link(self._folders, wanted.path)
             if target is None:
                 return Read(item, Outcome.GONE)
             return Read(item, Outcome.READ, wanted.stat, Content(len(target), target))
-        attributes = read_folder_attributes(self._root, wanted.path)
+        attributes = read_folder_attributes(self._folders, wanted.path)
         return Read(item, Outcome.READ, wanted.stat, attributes=attributes)
 
     def _read_file(self, item: Item) -> Read:
@@ -139,7 +142,9 @@ class Gatherer:
     def _attempt(self, path: bytes) -> Reading[Content | list[Piece]]:
         """Read the item's file by one of its names. Of several names each must still be the file that was seen."""
         seen = self._item.wanted.stat
-        reading: Reading[Content | list[Piece]] = read_file(self._root, path, self._consume, seen)
+        reading: Reading[Content | list[Piece]] = read_file(
+            self._folders, path, self._consume, seen
+        )
         if seen.link and reading.stat is not None and reading.stat.inode != seen.inode:
             return Reading(Outcome.GONE)
         return reading

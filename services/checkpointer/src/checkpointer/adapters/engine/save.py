@@ -21,6 +21,7 @@ from checkpointer.adapters.engine.remember import SavedTree, make_key, memo_file
 from checkpointer.adapters.engine.stored import StoredSnapshot, load_memo, save_memo
 from checkpointer.adapters.engine.threads import Bridge
 from checkpointer.adapters.files.cache import CachedFolder, CacheKey, load_cache
+from checkpointer.adapters.files.folders import OpenFolders
 from checkpointer.adapters.files.scan import scan
 from checkpointer.core.assemble import Assembled, Assembler
 from checkpointer.core.entries import Entry, decode_node, show
@@ -199,17 +200,23 @@ class _Save:
 
     def _gather(self, plan: Plan, total_bytes: int) -> Iterator[Batch]:
         """Read all that the plan wants, in order: by this thread, or by several."""
-        claims: dict[bytes, int] = {}
-        batches = make_batches(plan.wanted)
-        root, index = self._job.root, self._index
-        if total_bytes <= ALONE_BYTES:
-            alone = Gatherer(root, index, claims, 0)
-            for items in batches:
+        folders = OpenFolders(self._job.root)
+        try:
+            if total_bytes > ALONE_BYTES:
+                yield from self._gather_together(plan, folders)
+                return
+            alone = Gatherer(folders, self._index, {}, 0)
+            for items in make_batches(plan.wanted):
                 self._bridge.check()
                 yield alone.gather(items)
-            return
+        finally:
+            folders.close()
+
+    def _gather_together(self, plan: Plan, folders: OpenFolders) -> Iterator[Batch]:
+        """Read by several threads."""
+        claims: dict[bytes, int] = {}
         count = min(THREADS_MAX, os.cpu_count() or 1)
-        idle = deque(Gatherer(root, index, claims, number) for number in range(count))
+        idle = deque(Gatherer(folders, self._index, claims, number) for number in range(count))
 
         def gather(items: list[Item]) -> Batch:
             one = idle.popleft()
@@ -221,7 +228,7 @@ class _Save:
         under_way: deque[Future[Batch]] = deque()
         with ThreadPoolExecutor(count, thread_name_prefix="gather") as pool:
             try:
-                for items in batches:
+                for items in make_batches(plan.wanted):
                     self._bridge.check()
                     under_way.append(pool.submit(gather, items))
                     if len(under_way) > count + 1:

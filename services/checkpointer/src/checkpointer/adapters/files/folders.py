@@ -1,4 +1,4 @@
-"""The directories that each thread of a restore keeps open: neighbours are written one after the other."""
+"""The directories that each thread keeps open: neighbours are looked at, read and written one after the other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ class OpenFolders:
         self._all: list[OrderedDict[bytes, int]] = []
 
     def get(self, path: bytes) -> int:
-        """Return the descriptor of a directory; good until this thread has asked for `OPEN_MAX` others.
+        """Return the descriptor of a directory; good until this thread has asked for `OPEN_MAX - 1` others.
+
+        It is opened from its parent, so that of a thousand neighbours far down only the first one costs the way there.
 
         Raises:
             OSError: it is no directory below the root.
@@ -33,12 +35,25 @@ class OpenFolders:
             return self._root
         mine = self._mine()
         fd = mine.get(path)
-        if fd is None:
-            fd = linux.open_beneath(self._root, path, linux.DIRECTORY)
-            self.put(path, fd)
-        else:
+        if fd is not None:
             mine.move_to_end(path)
+            return fd
+        parent, _, name = path.rpartition(b"/")
+        above = mine.get(parent) if parent else self._root
+        if above is None:
+            above = linux.open_beneath(self._root, parent, linux.DIRECTORY)
+            self.put(parent, above)
+        elif parent:
+            mine.move_to_end(parent)
+        fd = linux.open_beneath(above, name, linux.DIRECTORY)
+        self.put(path, fd)
         return fd
+
+    def drop(self, path: bytes) -> None:
+        """Close a directory, if this thread has it open: there will be another one by its name, or none."""
+        fd = self._mine().pop(path, None)
+        if fd is not None:
+            os.close(fd)
 
     def put(self, path: bytes, fd: int) -> None:
         """Keep a directory that this thread has just opened."""

@@ -16,6 +16,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from checkpointer.adapters.files import linux
 from checkpointer.adapters.files.attributes import Attributes, read_attributes
+from checkpointer.adapters.files.folders import OpenFolders
 from checkpointer.adapters.files.scan import SKIPS
 from checkpointer.core.listings import Stat, clip_time
 from checkpointer.core.scans import GONE, MOUNT, UNREADABLE
@@ -139,13 +140,13 @@ class Source:
 
 
 def read_file(
-    root: int, path: bytes, consume: Callable[[Source], T], seen: Stat | None = None
+    folders: OpenFolders, path: bytes, consume: Callable[[Source], T], seen: Stat | None = None
 ) -> Reading[T]:
     """Read a file; once more, and once again, if it changes meanwhile.
 
     Args:
-        root: descriptor of the workspace's directory.
-        path: from there.
+        folders: of the workspace.
+        path: from its root.
         consume: makes something of the content, up to `ATTEMPTS` times; what it made of a torn one is dropped or is the
             `value` of a `TORN` reading. Reads through `Source` alone.
         seen: its signature at the scan.
@@ -156,7 +157,7 @@ def read_file(
     last: Reading[T] = Reading(Outcome.TORN)
     for _ in range(ATTEMPTS):
         try:
-            fd = _open(root, path)
+            fd = _open(folders, path)
         except OSError as error:
             outcome = _outcome(error)
             if outcome is Outcome.TORN:
@@ -197,12 +198,14 @@ def _attempt(fd: int, path: bytes, consume: Callable[[Source], T], seen: Stat | 
     return Reading(Outcome.READ if calm else Outcome.TORN, before, value, attributes)
 
 
-def _open(root: int, path: bytes) -> int:
+def _open(folders: OpenFolders, path: bytes) -> int:
     """Open a file for reading, without a trace in its access time where that is allowed."""
+    folder, _, name = path.rpartition(b"/")
+    at = folders.get(folder)
     try:
-        return linux.open_beneath(root, path, _FLAGS | _NOATIME)
+        return linux.open_beneath(at, name, _FLAGS | _NOATIME)
     except PermissionError:
-        return linux.open_beneath(root, path, _FLAGS)
+        return linux.open_beneath(at, name, _FLAGS)
 
 
 def _outcome(error: OSError) -> Outcome:
@@ -222,10 +225,11 @@ def to_stat(about: os.stat_result) -> Stat:
     return Stat(inode, size, mtime_ns, about.st_ctime_ns, 0, mode, uid, gid)
 
 
-def read_link(root: int, path: bytes) -> bytes | None:
+def read_link(folders: OpenFolders, path: bytes) -> bytes | None:
     """Return the target of a symbolic link; None: there is none by that name any more."""
+    folder, _, name = path.rpartition(b"/")
     try:
-        fd = linux.open_beneath(root, path, _LINK)
+        fd = linux.open_beneath(folders.get(folder), name, _LINK)
     except OSError:
         return None
     try:
@@ -236,19 +240,12 @@ def read_link(root: int, path: bytes) -> bytes | None:
         os.close(fd)
 
 
-def read_folder_attributes(root: int, path: bytes) -> Attributes:
+def read_folder_attributes(folders: OpenFolders, path: bytes) -> Attributes:
     """Return the extended attributes of a directory; none where it is one no more.
 
     Raises:
         LimitExceeded: too many bytes.
     """
-    try:
-        fd = linux.open_beneath(root, path, linux.DIRECTORY)
-    except OSError:
-        return ()
-    try:
-        with contextlib.suppress(OSError):
-            return read_attributes(fd, path)
-        return ()
-    finally:
-        os.close(fd)
+    with contextlib.suppress(OSError):
+        return read_attributes(folders.get(path), path)
+    return ()

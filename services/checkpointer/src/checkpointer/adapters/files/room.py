@@ -8,6 +8,7 @@ import os
 from typing import Final
 
 from checkpointer.adapters.files import linux
+from checkpointer.adapters.files.folders import OpenFolders
 from checkpointer.core.entries import show
 from shared import limits
 from shared.errors import Conflict, LimitExceeded, Unavailable
@@ -57,72 +58,77 @@ def clear(root: int) -> None:
     Raises:
         Unavailable: something can't be removed, or somebody makes new things all the time.
     """
+    folders = OpenFolders(root)
+    try:
+        _clear(folders)
+    finally:
+        folders.close()
+
+
+def _clear(folders: OpenFolders) -> None:
+    """Remove all, the deepest directories first."""
     waiting = [b""]
     for _ in range(_STEPS_MAX):
         if not waiting:
             return
         path = waiting[-1]
         try:
-            below = _unlink_files(root, path)
+            below = _unlink_files(folders, path)
             if below:
                 waiting.extend(below)
                 continue
             if path:
-                _remove_folder(root, path)
+                _remove_folder(folders, path)
             waiting.pop()
         except OSError as exc:
             raise Unavailable(f"{show(path) or 'the root'}: {exc.strerror}") from exc
     raise Unavailable("the workspace can not be emptied: somebody fills it")
 
 
-def _unlink_files(root: int, path: bytes) -> list[bytes]:
+def _unlink_files(folders: OpenFolders, path: bytes) -> list[bytes]:
     """Remove what is no directory from a directory; return the paths of those that are."""
     prefix = path + b"/" if path else b""
     try:
-        fd = _open_for_removal(root, path)
+        fd = _open_for_removal(folders, path)
     except FileNotFoundError:
         return []
-    try:
-        with os.scandir(fd) as listing:
-            entries = [one for one in listing if path or not _is_foreign(one)]
-        below = []
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                below.append(prefix + os.fsencode(entry.name))
-                continue
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(entry.name, dir_fd=fd)
-        return below
-    finally:
-        os.close(fd)
+    with os.scandir(fd) as listing:
+        entries = [one for one in listing if path or not _is_foreign(one)]
+    below = []
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            below.append(prefix + os.fsencode(entry.name))
+            continue
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(entry.name, dir_fd=fd)
+    return below
 
 
-def _open_for_removal(root: int, path: bytes) -> int:
-    """Open a directory, with the owner's rights where its mode has taken them away."""
+def _open_for_removal(folders: OpenFolders, path: bytes) -> int:
+    """Return an open directory, with the owner's rights where its mode has taken them away."""
     with contextlib.suppress(PermissionError):
-        fd = linux.open_beneath(root, path, linux.DIRECTORY)
+        fd = folders.get(path)
         if os.geteuid() != 0 and os.fstat(fd).st_mode & _OWNER_ALL != _OWNER_ALL:
             os.fchmod(fd, _OWNER_ALL)
         return fd
-    closed = linux.open_beneath(root, path, os.O_PATH | os.O_DIRECTORY)
+    parent, _, name = path.rpartition(b"/")
+    closed = linux.open_beneath(folders.get(parent), name, os.O_PATH | os.O_DIRECTORY)
     try:
         os.chmod(f"/proc/self/fd/{closed}", _OWNER_ALL)  # noqa: PTH101 - pathlib would resolve the link itself
     finally:
         os.close(closed)
-    return linux.open_beneath(root, path, linux.DIRECTORY)
+    return folders.get(path)
 
 
-def _remove_folder(root: int, path: bytes) -> None:
+def _remove_folder(folders: OpenFolders, path: bytes) -> None:
     """Remove an empty directory; one that is not empty any more is left for the next turn."""
     parent, _, name = path.rpartition(b"/")
-    fd = _open_for_removal(root, parent)
+    folders.drop(path)
     try:
-        os.rmdir(name, dir_fd=fd)
+        os.rmdir(name, dir_fd=_open_for_removal(folders, parent))
     except OSError as error:
         if error.errno not in {errno.ENOENT, errno.ENOTEMPTY}:
             raise
-    finally:
-        os.close(fd)
 
 
 def _is_foreign(entry: os.DirEntry[str]) -> bool:

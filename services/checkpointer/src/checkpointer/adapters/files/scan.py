@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from checkpointer.adapters.files import linux
+from checkpointer.adapters.files.folders import OpenFolders
 from checkpointer.core.entries import show
 from checkpointer.core.listings import (
     RACY_COARSE_NS,
@@ -66,7 +67,10 @@ def scan(root: int, look: Look, progress: Progress = lambda _entries, _bytes: No
         if look.sync:
             linux.sync_filesystem(root)
         scanner = _Scanner(root, look)
-        scanner.walk(progress)
+        try:
+            scanner.walk(progress)
+        finally:
+            scanner.close()
     except OSError as exc:
         raise Unavailable(f"workspace: {exc.strerror}") from exc
     scanner.number_links()
@@ -77,7 +81,7 @@ class _Scanner:
     """The walk: directories that wait, and what was found."""
 
     def __init__(self, root: int, look: Look) -> None:
-        self._root = root
+        self._folders = OpenFolders(root)
         self._look = look
         self._tracks = linux.tracks_mapped_writes(root)
         self._linked: dict[int, list[_Place]] = {}
@@ -92,6 +96,10 @@ class _Scanner:
             mtime_ns=clip_time(about.st_mtime_ns),
         )
 
+    def close(self) -> None:
+        """Close what is open."""
+        self._folders.close()
+
     def walk(self, progress: Progress) -> None:
         """List one directory after the other, depth first."""
         result = self.result
@@ -99,20 +107,13 @@ class _Scanner:
         while waiting:
             path = waiting.pop()
             try:
-                fd = linux.open_beneath(self._root, path, linux.DIRECTORY)
-            except OSError as error:
-                self._skip(path, error)
-                continue
-            try:
-                with os.scandir(fd) as entries:
+                with os.scandir(self._folders.get(path)) as entries:
                     below = self._list(
                         path, islice(entries, limits.WORKSPACE_FOLDER_ENTRIES_MAX + 1)
                     )
             except OSError as error:
                 self._skip(path, error)
                 continue
-            finally:
-                os.close(fd)
             waiting.extend(reversed(below))
             progress(result.entries, result.data_bytes)
 
