@@ -56,3 +56,21 @@ def test_of_a_task_that_nobody_knows_there_is_nothing_to_show(cli: Cli) -> None:
     wrong = cli("logs", "--after", "rubbish", str(uuid.uuid4()))
     assert wrong.returncode == 125
     assert "after: no position" in wrong.stderr
+
+
+@pytest.mark.parametrize("way", ["nats", "gateway"])
+def test_what_is_followed_and_not_there_is_said(
+    cli: Cli, embedded: Folder, start_cli: Callable[..., subprocess.Popen[str]], way: str
+) -> None:
+    """Of a known session it is an error; else it may wait for its first worker, and whoever waits for it is told so."""
+    where = ["--server", embedded.read().gateways[0]] if way == "gateway" else []
+    session, unknown = cli("session", "create").stdout.strip(), str(uuid.uuid4())
+    follower = start_cli("logs", "-f", *where, unknown)
+    for follow in (["-f"], []):
+        wrong = cli("logs", *follow, *where, "--session", session, unknown)
+        assert wrong.returncode == 125
+        assert f"session {session} has no task {unknown}" in wrong.stderr
+    assert follower.stderr is not None
+    assert "nothing is known" in follower.stderr.readline()
+    assert follower.poll() is None
+    cli("session", "close", session)
