@@ -27,7 +27,7 @@ class Heard:
 
     def _on_bell(self, message: Message) -> None:
         if task := message.headers.get(headers.MESSAGE_ID):
-            self.bells.setdefault(task, time.time_ns())
+            self.bells.setdefault(task.rpartition(":")[2], time.time_ns())
 
     def _on_record(self, message: Message) -> None:
         self.records.setdefault(message.subject.rpartition(".")[2], time.time_ns())

@@ -39,8 +39,9 @@ ORDINARY = [
     b"PUB task.t.p.batch _INBOX.x 0\r\n\r\n",
     b"PUB session.t.a*b.>c _INBOX_c-t.x 0\r\n\r\n",
     b"PUB task.t.p.batch 10\r\nHPUB a 1\r\n\r\n",
-    hpub(b"task.t.p.batch", b"Nats-Msg-Id: a\r\n"),
-    hpub(b"task.t.p.batch", b"Nats-Msg-Id: a\r\nAgent-Class: batch\r\ntraceparent: 0-1\r\n"),
+    hpub(b"cancel.t.s.a", b"Nats-Msg-Id: a\r\n"),
+    hpub(b"task.t.p.batch", b"Nats-Msg-Id:  \r\nAgent-Class: batch\r\ntraceparent: 0-1\r\n"),
+    hpub(b"task", b"Nats-Msg-Id: a\r\n"),
     hpub(b"task.t.p.batch", b"X: says nats-server: no harm\r\n"),
     hpub(b"task.t.p.batch", b"X: 1\r\n", b"Nats-TTL: in the body\r\n"),
 ]
@@ -199,3 +200,31 @@ def test_a_server_is_asked_once_whether_it_takes_the_credential(
     assert filtering.token == "j"
     assert filtering.feed(then) == passed
     assert filtering.own_ping is own
+
+
+@pytest.mark.parametrize(
+    ("subject", "before", "after"),
+    [
+        (b"task.acme.p.batch", b"Nats-Msg-Id: a\r\n", b"Nats-Msg-Id: acme:a\r\n"),
+        (b"session.acme.s.a", b"X: 1\r\nnats-msg-id:s:a\r\n", b"X: 1\r\nnats-msg-id:acme:s:a\r\n"),
+        (b"object.2.acme.o.5", b"Nats-Msg-Id: o:5\r\n", b"Nats-Msg-Id: acme:o:5\r\n"),
+        (b"task.acme.p.batch", b"Nats-Msg-Id: acme:a\r\n", b"Nats-Msg-Id: acme:acme:a\r\n"),
+        (b"task.a\\1.p.batch", b"Nats-Msg-Id: a\r\n", b"Nats-Msg-Id: a\\1:a\r\n"),
+        (
+            b"task.acme.p.batch",
+            b"Nats-Msg-Id: a\r\nNats-Msg-Id : b\r\nX: Nats-Msg-Id: c\r\n",
+            b"Nats-Msg-Id: acme:a\r\nNats-Msg-Id : acme:b\r\nX: Nats-Msg-Id: c\r\n",
+        ),
+    ],
+)
+def test_what_is_stored_bears_its_tenants_name(subject: bytes, before: bytes, after: bytes) -> None:
+    """So no tenant's message is taken for the second of another's; each line that could be the id, whoever reads it."""
+    assert half().feed(hpub(subject, before)) == hpub(subject, after)
+
+
+def test_a_message_that_its_name_makes_too_large_is_one() -> None:
+    """The server would cut the connection as well; it must not learn another size than what it gets."""
+    fits = hpub(b"task.acme.p.batch", b"Nats-Msg-Id: a\r\n", b"x" * (MAX - 34))
+    assert half().feed(fits)
+    with pytest.raises(InvalidMessage, match="bytes"):
+        half().feed(fits.replace(b"acme", b"a" * 40))

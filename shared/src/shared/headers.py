@@ -11,6 +11,8 @@ WILDCARD = "wildcard"
 REPLY = "reply"
 """Its reply subject is none under which clients hear answers."""
 MESSAGE_ID = "Nats-Msg-Id"
+"""A stream keeps one message of each id for ten minutes, whoever sent it. So the client edge writes the tenant before the
+id that a client chose (`<tenant>:<id>`): tenants' ids never meet. Read it by `own_id`."""
 TOKEN = "Agent-Token"  # noqa: S105 - a header's name, no secret
 """On a queue message: this is a token; the value is the session that wants a worker. A hint, never the truth."""
 CLASS = "Agent-Class"
@@ -40,3 +42,8 @@ LETTER = "Agent-Letter"
 """On a dead letter: what is known about it, as JSON (`shared.letters.DeadLetter`)."""
 REPLAY_OF = "Agent-Replay-Of"
 """On a task: it is a replay of a dead letter; the value is that task's id. The result repeats it."""
+
+
+def own_id(message_id: str | None, tenant: str) -> str | None:
+    """Return the message id that a client of this tenant chose, without what the client edge wrote before it."""
+    return None if message_id is None else message_id.removeprefix(f"{tenant}:")

@@ -200,9 +200,9 @@ class Recorder:
                 )
         for stream in QUEUES:
             async for one in self._lying(stream, "q.>"):
-                task = one.headers.get(headers.MESSAGE_ID, "")
+                tenant = subjects.parse_queue(one.subject)[1]
+                task = headers.own_id(one.headers.get(headers.MESSAGE_ID), tenant)
                 if headers.TOKEN not in one.headers and task:
-                    tenant = subjects.parse_queue(one.subject)[1]
                     found.append(Accepted(tenant=tenant, session=task, task=task, expect=()))
         return found
 

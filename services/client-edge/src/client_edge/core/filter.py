@@ -21,6 +21,9 @@ ANSWERS = b"_INBOX"
 _END = b"\r\n"
 _UNFIT = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _LINES = re.compile(rb"[\r\n]+")
+_ID = re.compile(rb"((?:^|[\r\n])[ \t]*nats-msg-id[ \t]*:[ \t]*)(?=[^ \t\r\n])", re.IGNORECASE)
+_STORED = {b"task": 1, b"session": 1, b"object": 2}
+"""Subjects of which streams are made, by their first token, and which token is the tenant."""
 _NOT_IN_NAMES = re.compile(rb"[^a-z0-9-]")
 _ARGUMENTS = {b"PUB": (2, 3), b"HPUB": (3, 4), b"SUB": (2, 3), b"UNSUB": (1, 2)}
 
@@ -128,11 +131,30 @@ class ClientHalf:
         if name is None:
             name = forbidden_name(*names)
         if name is None:
-            out += (b" ".join([verb, *words]), _END, bytes(rest[start:after]))
+            block = bytes(rest[start : start + head_bytes])
+            named = named_for(block, words[0]) if head_bytes else block
+            if more := len(named) - head_bytes:
+                if size + more > self._payload_bytes_max:
+                    raise InvalidMessage(f"{verb.decode()} of {size} bytes")
+                words[-2:] = [b"%d" % (head_bytes + more), b"%d" % (size + more)]
+            out += (b" ".join([verb, *words]), _END, named, bytes(rest[start + head_bytes : after]))
         else:
             self.refused += 1
             out.append(b"PUB %b.%b.%b 0\r\n\r\n" % (REFUSED.encode(), name, words[0]))
         return after
+
+
+def named_for(block: bytes, subject: bytes) -> bytes:
+    """Return headers with the tenant, as the subject names it, before each message id.
+
+    A stream takes one message of an id, whoever sent it: one tenant's would keep another's out, and the PubAck would say
+    all the same that it is stored. Whether the sender may speak for that tenant is the server's to say.
+    """
+    tokens = subject.split(b".")
+    at = _STORED.get(tokens[0])
+    if at is None or len(tokens) <= at:
+        return block
+    return _ID.sub(lambda found: found[1] + tokens[at] + b":", block)
 
 
 def _is_text(line: bytes) -> bool:

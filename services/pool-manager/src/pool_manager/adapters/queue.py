@@ -97,7 +97,7 @@ class StreamQueue:
             accepted_ms=stored.time_ms,
             body=stored.data,
             token=stored.headers.get(headers.TOKEN),
-            message_id=stored.headers.get(headers.MESSAGE_ID),
+            message_id=headers.own_id(stored.headers.get(headers.MESSAGE_ID), tenant),
             replay_of=stored.headers.get(headers.REPLAY_OF, ""),
             trace=read_context(stored.headers),
         )

@@ -32,7 +32,7 @@ class QueueDelivery:
     @property
     def headers(self) -> Headers:
         """What the publisher said beside the body."""
-        return read_headers(self._delivery.headers)
+        return read_headers(self._delivery.headers, subjects.parse_queue(self.subject)[1])
 
     async def ack(self) -> None:
         """Take it off the queue."""
@@ -43,10 +43,10 @@ class QueueDelivery:
         await self._delivery.nak(delay_s)
 
 
-def read_headers(fields: Mapping[str, str]) -> Headers:
-    """Return the headers of a message that matter to a worker."""
+def read_headers(fields: Mapping[str, str], tenant: str) -> Headers:
+    """Return the headers of a tenant's message that matter to a worker."""
     return Headers(
-        message_id=fields.get(headers.MESSAGE_ID),
+        message_id=headers.own_id(fields.get(headers.MESSAGE_ID), tenant),
         token=fields.get(headers.TOKEN),
         replay_of=fields.get(headers.REPLAY_OF),
         klass=fields.get(headers.CLASS),

@@ -96,7 +96,7 @@ class SessionStore:
             seq=stored.seq,
             body=stored.data,
             accepted_ms=stored.time_ms,
-            headers=read_headers(stored.headers),
+            headers=read_headers(stored.headers, record.tenant),
         )
 
     async def server_ahead_ms(self, record: Record) -> int:
