@@ -201,9 +201,9 @@ class Recorder:
         for stream in QUEUES:
             async for one in self._lying(stream, "q.>"):
                 tenant = subjects.parse_queue(one.subject)[1]
-                task = headers.own_id(one.headers.get(headers.MESSAGE_ID), tenant)
-                if headers.TOKEN not in one.headers and task:
-                    found.append(Accepted(tenant=tenant, session=task, task=task, expect=()))
+                first = headers.own_id(one.headers.get(headers.MESSAGE_ID), tenant)
+                if headers.TOKEN not in one.headers and first:
+                    found.append(Accepted(tenant=tenant, session=first, task=first, expect=()))
         return found
 
     async def _lying(self, stream: str, subject_filter: str) -> AsyncIterator[Stored]:
