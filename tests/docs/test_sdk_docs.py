@@ -22,7 +22,7 @@ def test_every_command_stands_in_the_overview() -> None:
     groups = {name: one for name, one in root.commands.items() if isinstance(one, click.Group)}
     rows = [line for line in text.splitlines() if line.startswith("| `")]
 
-    assert {"session", "task", "deadletter", "pool"} == set(groups)
+    assert {"session", "task", "deadletter", "pool", "workspace"} == set(groups)
     assert [name for name in root.commands if f"`{name}" not in text] == []
     missing = [
         f"{name} {verb}"

@@ -107,6 +107,7 @@ CALLS: dict[str, Call] = {
     "deadletter replay": lambda t: [str(t.letter), "--detach"],
     "deadletter drop": lambda t: [str(t.letter)],
     "session close": lambda t: [t.session],
+    "workspace verify": lambda _: [],
 }
 """Command -> its words; in an order in which one leaves what the next needs."""
 A_LINE_FOR_EACH = {"logs"}

@@ -20,6 +20,7 @@ from agent_sandbox.cli.pool import pool
 from agent_sandbox.cli.run import run
 from agent_sandbox.cli.session import session
 from agent_sandbox.cli.shapes import Failure, Trouble
+from agent_sandbox.cli.store import workspace
 from agent_sandbox.cli.task import task
 from agent_sandbox.cli.transfer import download, get, put, upload
 from agent_sandbox.cli.tti import tti
@@ -55,6 +56,7 @@ for _command in (
     pool,
     tti,
     deadletter,
+    workspace,
     completion,
 ):
     root.add_command(_command)

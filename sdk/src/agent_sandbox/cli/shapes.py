@@ -192,6 +192,29 @@ class TtiSeen(Shape, frozen=True, kw_only=True):
     gateways: tuple[TtiAnswer, ...]
 
 
+class PackDamage(Shape, frozen=True, kw_only=True):
+    """Something that is not as it was saved."""
+
+    pack: str
+    what: str
+    sessions: tuple[str, ...]
+    """`<tenant>/<session>` of everybody who needs it."""
+
+
+class StoreVerified(Shape, frozen=True, kw_only=True):
+    """What reading a whole store came to."""
+
+    store: str
+    by_heads: bool
+    """Which snapshots must be there was asked of the cluster; else each session's newest one must be."""
+    packs: int
+    bytes: int
+    sessions: int
+    snapshots: int
+    """That must be there."""
+    damage: tuple[PackDamage, ...] = ()
+
+
 SHAPES: dict[str, tuple[Any, ...]] = {
     "up": (UpDone,),
     "down": (DownDone,),
@@ -231,6 +254,7 @@ SHAPES: dict[str, tuple[Any, ...]] = {
     "deadletter show": (LetterAnswer,),
     "deadletter replay": (TaskDone, Accepted),
     "deadletter drop": (Dropped,),
+    "workspace verify": (StoreVerified,),
 }
 """Command -> what it prints, one of these; the second one where `docs/cli.md` says so."""
 
