@@ -229,3 +229,23 @@ async def test_where_descriptors_run_out_a_terminal_fails_and_the_runner_goes_on
     assert codes[0] is not None
     assert codes[-1] is None
     assert (await Sitting(any_runner.channel, "last", argv=("/bin/true",)).ended()).exit_code == 0
+
+
+async def test_who_types_before_there_is_a_terminal_is_told_that_there_is_no_room_yet(
+    any_runner: Any,
+) -> None:
+    """Else the runner would drop it; a size that is said so early is there at the start."""
+    until_resized = 'until [ "$(stty size)" = "50 132" ]; do sleep 0.01; done'
+    terminal = any_runner.channel.terminal
+    sitting = Sitting(any_runner.channel, "t", argv=("/bin/sh", "-c", until_resized))
+    await asyncio.sleep(0)
+    early = terminal.room_bytes
+    terminal.resize(50, 132)
+    await sitting.started.wait()
+
+    assert (early, terminal.room_bytes) == (0, protocol.INPUT_WINDOW_BYTES)
+    assert (await sitting.ended()).exit_code == 0
+    terminal.resize(20, 20)  # of nothing; and the next one is not of that size
+    after = Sitting(any_runner.channel, "u", argv=("/bin/stty", "size"))
+    await after.see("24 80")
+    await after.ended()

@@ -280,6 +280,7 @@ class RunnerChannel:
             if not running.stopping:
                 running.disarm()
             running.started_ns = started.at_ns
+            self.terminal.started()
             running.flow.put(kind, b"")
         elif kind == protocol.EXIT:
             end = messages.exited.decode(payload)

@@ -20,17 +20,26 @@ class RunnerTerminal:
         """Speak over `wire`; there is none yet."""
         self._wire = wire
         self._task: str | None = None
+        self._is_there = False
+        self._size: tuple[int, int] | None = None
         self._out_bytes = 0
         self._may_ask = False
         self._sending: asyncio.TimerHandle | None = None
 
     def begin(self, task: str) -> None:
-        """The next task to start has a terminal."""
+        """The next task to start has a terminal; until it has started, nobody can type into that."""
         self._task, self._out_bytes, self._may_ask = task, 0, True
+
+    def started(self) -> None:
+        """It has."""
+        self._is_there = self._task is not None
+        size, self._size = self._size, None
+        if size is not None:
+            self.resize(*size)
 
     def end(self) -> None:
         """It has ended."""
-        self._task = None
+        self._task, self._is_there, self._size = None, False, None
         if self._sending is not None:
             self._sending.cancel()
             self._sending = None
@@ -38,7 +47,7 @@ class RunnerTerminal:
     @property
     def room_bytes(self) -> int:
         """What may be typed now."""
-        if self._task is None or self._wire.failure is not None:
+        if not self._is_there or self._wire.failure is not None:
             return 0
         return protocol.INPUT_WINDOW_BYTES - self._out_bytes
 
@@ -50,9 +59,11 @@ class RunnerTerminal:
 
     def resize(self, rows: int, cols: int) -> None:
         """Say that it has another size now."""
-        if self._task is not None and self._wire.failure is None:
+        if self._is_there and self._wire.failure is None:
             request = {"task": self._task, "rows": rows, "cols": cols}
             self._wire.send(messages.encode(protocol.RESIZE, request))
+        elif self._task is not None:
+            self._size = (rows, cols)
 
     def on_used(self, payload: bytes) -> None:
         """The runner has typed so much.
