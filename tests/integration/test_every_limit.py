@@ -113,6 +113,8 @@ SHOWN_ELSEWHERE = {
     "WORKSPACE_PATH_BYTES_MAX": "services/checkpointer/tests/files/test_scan_bounds.py::test_a_path_too_long_or_too_deep_is_refused_by_its_name",
     "WORKSPACE_DEPTH_MAX": "services/checkpointer/tests/files/test_scan_bounds.py::test_a_path_too_long_or_too_deep_is_refused_by_its_name",
     "WORKSPACE_FOLDER_ENTRIES_MAX": "services/checkpointer/tests/files/test_scan_bounds.py::test_a_directory_may_hold_half_a_million_entries",
+    "WORKSPACE_PATHS_BYTES_MAX": "services/checkpointer/tests/files/test_scan_bounds.py::test_a_tree_above_a_bound_is_refused_with_path_and_bound",
+    "WORKSPACE_XATTRS_BYTES_MAX": "services/checkpointer/tests/engine/test_extremes.py::test_attributes_of_many_files_are_bounded",
     "WORKSPACE_XATTR_BYTES_MAX": "services/checkpointer/tests/files/test_read.py::test_too_many_bytes_of_attributes_are_refused_with_the_path",
     "ID_LENGTH_MAX": "shared/tests/test_ids.py::test_what_could_break_a_subject_is_no_id",
     "NAME_LENGTH_MAX": "shared/tests/test_ids.py::test_a_bad_name_is_refused_with_its_field",

@@ -133,6 +133,8 @@ WORKSPACE_SPARSE_BYTES_MAX: Final = 1 << 40
 """The same with its holes. Above: no snapshot is taken, the last good one stays."""
 WORKSPACE_PATH_BYTES_MAX: Final = 64 * 1024
 """Bytes of a path in a workspace. Above: no snapshot is taken, the last good one stays."""
+WORKSPACE_PATHS_BYTES_MAX: Final = 512 * 1024 * 1024
+"""Bytes of all paths in a workspace. Above: no snapshot is taken, the last good one stays."""
 WORKSPACE_DEPTH_MAX: Final = 1_024
 """Directories within one another. Above: no snapshot is taken, the last good one stays."""
 WORKSPACE_FOLDER_ENTRIES_MAX: Final = 500_000
@@ -140,3 +142,6 @@ WORKSPACE_FOLDER_ENTRIES_MAX: Final = 500_000
 WORKSPACE_XATTR_BYTES_MAX: Final = 64 * 1024
 """Bytes of names and values of one file's extended attributes (`user.*`; others are not kept). Above: no snapshot is
 taken, the last good one stays."""
+WORKSPACE_XATTRS_BYTES_MAX: Final = 64 * 1024 * 1024
+"""The same of all files together that changed since the last snapshot. Above: no snapshot is taken, the last good one
+stays."""

@@ -120,6 +120,27 @@ async def test_a_directory_whose_entries_say_too_much_is_not_saved(
         await rig.save(place, first.ref)
 
 
+async def test_attributes_of_many_files_are_bounded(
+    rig: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are held until the tree is built; those of files that did not change are not."""
+    place, ref = rig.new_place(), None
+    monkeypatch.setattr(limits, "WORKSPACE_XATTRS_BYTES_MAX", 1060)
+    for name in ("a", "b"):
+        for number in range(10):
+            (place / f"{name}{number}").write_text("x")
+            os.setxattr(place / f"{name}{number}", "user.x", bytes(100))
+        await rig.settle()
+        ref = (await rig.save(place, ref)).ref
+        await rig.settle()
+        ref = (await rig.save(place, ref)).ref
+
+    with pytest.raises(
+        LimitExceeded, match="b0: extended attributes of all changed files have more than 1060"
+    ):
+        await rig.save(place, None)
+
+
 def test_a_reader_accepts_all_that_a_save_takes() -> None:
     """Bound by bound."""
     assert bounds.NODE_ENTRIES_MAX >= limits.WORKSPACE_FOLDER_ENTRIES_MAX

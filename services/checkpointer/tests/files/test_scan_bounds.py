@@ -53,6 +53,7 @@ def test_a_path_too_long_or_too_deep_is_refused_by_its_name(
     ("bound", "value", "said"),
     [
         ("WORKSPACE_ENTRIES_MAX", 3, "in: the workspace has more than 3 entries"),
+        ("WORKSPACE_PATHS_BYTES_MAX", 20, "in: all paths together have more than 20 bytes"),
         ("WORKSPACE_FOLDER_ENTRIES_MAX", 2, "in: a directory of more than 2 entries"),
         ("WORKSPACE_BYTES_MAX", 10_000, "in: the workspace has more than 10000 bytes"),
         ("WORKSPACE_FILE_BYTES_MAX", 5_000, "in/large: a file of 8192 bytes, at most 5000"),

@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from checkpointer.adapters.engine.gather import Read
+from checkpointer.adapters.files.attributes import Attributes
 from checkpointer.adapters.files.read import Outcome
 from checkpointer.core.assemble import Found, make_entry
 from checkpointer.core.chunks import Rule, note_change
 from checkpointer.core.content import Content, Piece, describe
-from checkpointer.core.entries import DIRECTORY, Entry, Id
+from checkpointer.core.entries import DIRECTORY, Entry, Id, show
 from checkpointer.core.listings import Stat
 from checkpointer.core.plan import NOTHING, Wanted
 from checkpointer.core.scans import Scan
+from shared import limits
+from shared.errors import LimitExceeded
 
 
 class Findings:
@@ -33,11 +36,18 @@ class Findings:
         self._scan = scan
         self._keep_list = keep_list
         self._parts: dict[bytes, list[Read]] = {}
+        self._attribute_bytes = 0
 
     def add(self, reads: Iterable[Read]) -> None:
-        """Take what a batch read; parts of a file come in their order."""
+        """Take what a batch read; parts of a file come in their order.
+
+        Raises:
+            LimitExceeded: the attributes of all have too many bytes; names the file that passes it.
+        """
         for read in reads:
             item = read.item
+            if read.attributes:
+                self._count(item.wanted.path, read.attributes)
             if item.end is None:
                 self.found[item.wanted.path] = self._settle(item.wanted, read)
                 continue
@@ -46,6 +56,15 @@ class Findings:
             if item.end >= item.wanted.stat.size:
                 del self._parts[item.wanted.path]
                 self.found[item.wanted.path] = self._settle(item.wanted, _join(parts))
+
+    def _count(self, path: bytes, attributes: Attributes) -> None:
+        """Bound what is held of attributes until the tree is built."""
+        self._attribute_bytes += sum(len(name) + len(value) for name, value in attributes)
+        if self._attribute_bytes > limits.WORKSPACE_XATTRS_BYTES_MAX:
+            most = limits.WORKSPACE_XATTRS_BYTES_MAX
+            raise LimitExceeded(
+                f"{show(path)}: extended attributes of all changed files have more than {most} bytes"
+            )
 
     def _settle(self, wanted: Wanted, read: Read) -> Found:
         """Return what stands for one path."""

@@ -85,6 +85,7 @@ class _Scanner:
         self._look = look
         self._tracks = linux.tracks_mapped_writes(root)
         self._linked: dict[int, list[_Place]] = {}
+        self._path_bytes = 0
         about = os.fstat(root)
         self.result = Scan(
             started_ns=time.time_ns(),
@@ -183,6 +184,12 @@ class _Scanner:
         if result.entries + len(result.skipped) > limits.WORKSPACE_ENTRIES_MAX:
             most = limits.WORKSPACE_ENTRIES_MAX
             raise LimitExceeded(f"{_show(folder.path)}: the workspace has more than {most} entries")
+        self._path_bytes += len(folder.listing.names) + count * (len(folder.path) + 1)
+        if self._path_bytes > limits.WORKSPACE_PATHS_BYTES_MAX:
+            most = limits.WORKSPACE_PATHS_BYTES_MAX
+            raise LimitExceeded(
+                f"{_show(folder.path)}: all paths together have more than {most} bytes"
+            )
         if result.data_bytes > limits.WORKSPACE_BYTES_MAX:
             most = limits.WORKSPACE_BYTES_MAX
             raise LimitExceeded(f"{_show(folder.path)}: the workspace has more than {most} bytes")
