@@ -204,6 +204,7 @@ async def test_a_sleeping_session_is_woken_within_the_trace_of_its_next_task(
 ) -> None:
     """Two tasks of one session are two traces; the second one's shows who woke the session."""
     session = await client.create_session()
+    await session.write("f", "kept")
     await until(lambda: _is_idle(client, session.id), within_s=20)
     result = await session.exec(["true"])
     task = result.task_id
@@ -214,9 +215,9 @@ async def test_a_sleeping_session_is_woken_within_the_trace_of_its_next_task(
 
     assert spans[0].trace != opened[0].trace
     check_tree(spans)
-    check_attempt(spans, process)
+    check_attempt(spans, process, "save workspace")
     assert (wake.service, wake.parent) == ("pool-manager", wait.id)
-    assert named(spans, "restore workspace").attributes["agent_sandbox.workspace"] == "lost"
+    assert named(spans, "restore workspace").attributes["agent_sandbox.workspace"] == "restored"
     await session.close()
 
 

@@ -120,6 +120,35 @@ class TestInTheMiddle:
         assert truth.results[SESSION].status == "ok"
         assert pod.sandbox.acts.count("freeze") == pod.sandbox.acts.count("thaw")
 
+    @pytest.mark.timeout(120)
+    @pytest.mark.parametrize("outage_s", [0.3, pytest.param(60.0, marks=pytest.mark.slow)])
+    async def test_an_outage_of_the_store_in_mid_run_costs_time_only(
+        self, place: Place, outage_s: float
+    ) -> None:
+        """It begins in the middle of a task and ends after it: each task has its result and its line, once, in order."""
+        pod, truth = place.new_pod(), place.truth
+        tasks = [SESSION, *(f"task-{number:04d}" for number in range(1, 6))]
+        truth.inbox = [entry(number) for number in range(1, 6)]
+        loop = asyncio.get_running_loop()
+
+        async def outage_begins(sandbox: Sandbox) -> None:
+            place.store.fault = Unavailable("the store does not answer")
+            loop.call_later(outage_s, lambda: setattr(place.store, "fault", None))
+            await until(lambda: pod.says[1] != "")  # a checkpoint failed; it runs on
+            sandbox.append(tasks[2])
+
+        pod.sandbox.programs = {task: writes(task) for task in tasks} | {tasks[2]: outage_begins}
+        await pod.hold(truth, kept_session(truth), checkpoint_every_s=0.05, within_s=outage_s + 20)
+
+        assert list(truth.results) == tasks
+        assert {result.status for result in truth.results.values()} == {"ok"}
+        assert truth.record.boundary is not None
+        saved = place.store.snapshots[truth.record.boundary.id]["journal"]
+        assert saved.splitlines() == tasks
+        assert (truth.record.losses, truth.record.checkpoint_stale_ms) == (0, 0)
+        finished = [truth.results[task].timing.finished_ms for task in tasks]
+        assert finished[3] - finished[2] > 0  # the next one began after the store was back
+
     async def test_a_worker_that_is_to_leave_saves_the_task_in_hand_at_once(
         self, place: Place
     ) -> None:

@@ -193,7 +193,13 @@ class Pod:
         return messages.decode(path.read_bytes(), Mark) if path.exists() else None
 
     async def hold(
-        self, truth: FakeTruth, held: Held, stop: Stop | None = None, **settings: Any
+        self,
+        truth: FakeTruth,
+        held: Held,
+        stop: Stop | None = None,
+        *,
+        within_s: float = 10,
+        **settings: Any,
     ) -> None:
         """Work a session off, to its end."""
         idle_release_s = settings.pop("idle_release_s", 0.05)
@@ -206,7 +212,7 @@ class Pod:
             **named,
         )
         self.files = holding._files
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(within_s):
             await holding.hold(held, stop or Stop(), idle_release_s=idle_release_s)
 
 

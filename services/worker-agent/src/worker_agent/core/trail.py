@@ -141,18 +141,21 @@ def started(trail: Trail, timing: Timing) -> tuple[Span, ...]:
     started_ns = max(since_ns, _ns(timing.started_ms))
     ready_ns = min(max(since_ns, _ns(timing.restored_ms)), started_ns)
     names = names_of(trail.record, trail.work.task)
-    state: dict[str, Value] = {f"{OURS}workspace": _workspace_of(trail.record)}
+    state: dict[str, Value] = {f"{OURS}workspace": _workspace_of(trail)}
     return (
         _span(trail, "restore workspace", (since_ns, ready_ns), names | state),
         _span(trail, "start program", (ready_ns, started_ns), names),
     )
 
 
-def _workspace_of(record: Record) -> str:
-    """Return what the task finds: `new`, `kept`, or `lost` (a fresh one where there was another)."""
+def _workspace_of(trail: Trail) -> str:
+    """Return what the task finds: `new`, `kept`, `restored` from a snapshot, or `lost` (what there was is in none)."""
+    record = trail.record
     if record.lost is not None:
         return "lost"
-    return "kept" if record.first_done else "new"
+    if trail.arrival is None:
+        return "kept"
+    return "new" if record.boundary is None and record.latest is None else "restored"
 
 
 def executed(trail: Trail, result: TaskResult) -> Span:
@@ -165,6 +168,11 @@ def executed(trail: Trail, result: TaskResult) -> Span:
         facts["process.exit.code"] = result.exit_code
     times = (_ns(timing.started_ms), _ns(max(timing.started_ms, timing.finished_ms)))
     return _span(trail, "execute task", times, facts, error=_error_of(result))
+
+
+def saved(trail: Trail, times: tuple[int, int]) -> Span:
+    """Return the save of the task's files, before its result is committed."""
+    return _span(trail, "save workspace", times, names_of(trail.record, trail.work.task))
 
 
 def committed(trail: Trail, result: TaskResult, times: tuple[int, int]) -> tuple[Span, ...]:

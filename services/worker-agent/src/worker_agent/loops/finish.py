@@ -63,6 +63,8 @@ async def finish(ports: Ports, held: Held, work: Work, ended: Ended, note: Note)
     if ended.then == "keep" and kept is None:
         kept = await files.save(held, work.task, read_only=ended.read_only)
         result = msgspec.structs.replace(result, unsaved=kept.error)
+        if kept.effects == "saved":
+            note.saved()
         if ended.rests and kept.effects == "unsaved":
             result = not_kept(result, kept.error)
     before = held.record

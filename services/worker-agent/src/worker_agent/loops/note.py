@@ -46,6 +46,13 @@ class Note:
         """The result is about to be committed."""
         self._saving_ns = time.time_ns()
 
+    def saved(self) -> None:
+        """The task's files were saved before."""
+        now_ns = time.time_ns()
+        if self._trail is not None:
+            self._ready.append(trails.saved(self._trail, (self._saving_ns, now_ns)))
+        self._saving_ns = now_ns
+
     async def committed(self, result: TaskResult) -> None:
         """The result is stored: one line says all of the attempt, and the rest is told."""
         _log_committed(result)
