@@ -13,7 +13,7 @@ import pytest
 from shared.errors import Unavailable
 from shared.testing.otlp import Receiver, receive
 from shared.traces import Context, Link, PlainTracer, Sink, Span, SpanBatch
-from shared.traces.settings import open_traces
+from shared.traces.settings import open_sdk, open_traces
 from shared.traces.span import SPANS_MAX, TEXT_LENGTH_MAX, messaging
 
 TRACE, SPAN, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", "b7ad6b7169203331"
@@ -108,7 +108,7 @@ def test_rubbish_of_a_worker_is_left_out(
 HUNG = f"""
 import os, time
 from shared.traces import Span, SpanBatch
-from shared.traces.settings import open_traces
+from shared.traces.settings import open_sdk, open_traces
 
 sink = open_traces(os.environ, "s", "i").sink
 span = Span(name="claim session", trace="{TRACE}", id="{SPAN}", parent="{PARENT}", start_ns=1, end_ns=2)
@@ -186,3 +186,24 @@ def test_a_span_that_ends_with_our_error_names_its_code() -> None:
         raise Unavailable("no leader")
 
     assert noted[0].error == "unavailable"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "-5"),
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1000000"),
+        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "many"),
+    ],
+)
+def test_a_variable_that_the_sdk_does_not_take_costs_the_traces_and_nothing_else(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service starts, a command runs."""
+    monkeypatch.setenv(name, value)
+    environ = {"OTEL_TRACES_EXPORTER": "console", name: value}
+    assert open_sdk(environ, "gateway", "g-1") is None
+    traces = open_traces(environ, "pool-manager", "pm-1")
+    assert (traces is None) == name.startswith("OTEL_BSP")
+    if traces is not None:
+        traces.sink.close()

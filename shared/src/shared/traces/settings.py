@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -12,6 +12,7 @@ from shared.traces.context import Sampling
 from shared.traces.tracer import Sink
 
 log = logs.get(__name__)
+T = TypeVar("T")
 
 PREFIX = "OTEL_"
 EXPORTER = "OTEL_TRACES_EXPORTER"
@@ -76,7 +77,7 @@ def open_traces(environ: Mapping[str, str], service: str, instance: str) -> Trac
     except ImportError as exc:
         _say_missing(exc)
         return None
-    sink = open_sink(environ, service, instance)
+    sink = _made(lambda: open_sink(environ, service, instance))
     return None if sink is None else Traces(read_sampling(environ), sink)
 
 
@@ -89,7 +90,16 @@ def open_sdk(environ: Mapping[str, str], service: str, instance: str) -> Closing
     except ImportError as exc:
         _say_missing(exc)
         return None
-    return open_telemetry(environ, service, instance)
+    return _made(lambda: open_telemetry(environ, service, instance))
+
+
+def _made(make: Callable[[], T]) -> T | None:
+    """Return what is made; None where the SDK takes a variable for none of its own (`OTEL_BSP_…`, `OTEL_SPAN_…`)."""
+    try:
+        return make()
+    except Exception as exc:  # noqa: BLE001 - whatever the SDK raises, the service goes on without it
+        log.error("telemetry.unusable", error=str(exc))  # noqa: TRY400 - says all
+        return None
 
 
 def _say_missing(exc: ImportError) -> None:
