@@ -24,7 +24,7 @@ Families = dict[str, Family]
 ZERO_WHEN_WELL = {
     declared.UNREADY, declared.SHARDS_DOWN, declared.EDGE_HALF_SENT, declared.EDGE_REFUSED,
     declared.EDGE_MESSAGES_REFUSED, declared.HTTP_OPEN, declared.BUS_CONTACT, declared.WAITING,
-    declared.GATEWAY_STREAMS,
+    declared.GATEWAY_STREAMS, declared.GATEWAY_TENANTS_OLD,
 }  # fmt: skip
 """What a run without faults has no value of, or may be 0."""
 
