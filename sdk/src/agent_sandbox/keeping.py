@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from agent_sandbox.client import Client
 
 PAGE = limits.ASK_ITEMS_MAX
+LET_GO_LOOKS = 50
+LET_GO_PAUSE_S = 0.1
 
 
 class KeptSession:
@@ -63,7 +66,9 @@ class KeptSession:
         """
         if await self._sleeps():
             return None
-        return await self._change(Hibernate(**common_fields(options)), options, wait_s)
+        result = await self._change(Hibernate(**common_fields(options)), options, wait_s)
+        await self._let_go(result)
+        return result
 
     async def resume(
         self, *, wait_s: float | None = None, **options: Unpack[TaskOptions]
@@ -169,9 +174,20 @@ class KeptSession:
         running = await self._client.publish_next(self.id, task, options)
         return (await finish(running, cancel_with_caller=False, wait_s=wait_s)).check()
 
+    async def _let_go(self, result: Result) -> None:
+        """Wait until the pod is given back: a moment after the result is stored, unless another task follows."""
+        for _ in range(LET_GO_LOOKS):
+            record = (await self._show()).record
+            if record is None or (record.state, record.epoch) != ("running", result.raw.epoch):
+                return
+            await asyncio.sleep(LET_GO_PAUSE_S)
+
+    async def _show(self) -> SessionAnswer:
+        return await self._client.ask("session", ShowAsk(session=self.id), SessionAnswer)
+
     async def _sleeps(self) -> bool:
         """Return whether the session has no pod, and nothing for which it would get one."""
-        shown = await self._client.ask("session", ShowAsk(session=self.id), SessionAnswer)
+        shown = await self._show()
         if shown.record is None:
             raise NotFound(f"no session {self.id} (its first task may still be waiting)")
         if shown.record.state != "idle":

@@ -16,6 +16,7 @@ import click
 from agent_sandbox.access import ClientOptions
 from agent_sandbox.client import Client
 from agent_sandbox.demo import parts
+from agent_sandbox.demo.node_death import node_death
 from agent_sandbox.demo.report import Report
 from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.embedded.procs import ProcessId, descendants
@@ -39,7 +40,7 @@ FULL_S = 10.0
 )
 @click.option("--isolation", help="Class to use; the strongest there is where absent.")
 def main(examples: Path, isolation: str | None) -> None:
-    """Show the whole product on this machine: tasks in, results out, a worker killed on the way."""
+    """Show the whole product on this machine: tasks in, results out, a worker and a node killed on the way."""
     logs.configure(service="demo", level="error")
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
@@ -79,7 +80,7 @@ async def _run_parts(report: Report, folder: Folder, examples: Path) -> None:
     async with Client(ClientOptions(state=folder.path)) as client:
         demo = parts.Demo(client=client, folder=folder, examples=examples, report=report)
         async with asyncio.timeout(PARTS_S):
-            for part in (parts.analysis, parts.batch, parts.killed, parts.times):
+            for part in (parts.analysis, parts.batch, parts.killed, parts.times, node_death):
                 await part(demo)
 
 

@@ -16,7 +16,12 @@ PLAIN = {
     ("SyncShell", "detach"),
 }
 """Methods that the async twin has as plain ones."""
-ITERATORS = {("SyncTask", "events"), ("SyncShell", "events"), ("SyncObjects", "read")}
+ITERATORS = {
+    ("SyncTask", "events"),
+    ("SyncShell", "events"),
+    ("SyncObjects", "read"),
+    ("SyncSession", "diff"),
+}
 
 
 class Threaded:
