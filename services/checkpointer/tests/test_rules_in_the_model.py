@@ -98,7 +98,7 @@ def _code(**what: Any) -> Code:
     return code
 
 
-LIST = "        candidates = [pack async for pack in self._store.list(folder(tenant, session))]\n"
+LIST = "        candidates = [pack async for pack in self.store.list(folder(tenant, session))]\n"
 WRITE = "            seq = await self._heads.write(head, seq)\n"
 SWEEP = "        found = sweep(candidates, live)\n"
 SAVE = "        snapshot = await save(base)\n"

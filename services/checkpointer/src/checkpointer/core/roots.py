@@ -16,6 +16,8 @@ class Roots(msgspec.Struct, frozen=True, kw_only=True):
     """`boundary` and `latest`, where there are any."""
     ended: bool = False
     """The session will never run again."""
+    base: str = ""
+    """Of a fork: the session that it comes from."""
 
     @property
     def ids(self) -> frozenset[str]:
@@ -27,7 +29,9 @@ def roots_of(record: Record | None) -> Roots:
     """Return what a record says; one that is not there any more has ended long ago."""
     if record is None:
         return Roots(ended=True)
+    base = record.base.session if record.base else ""
     if record.state in ENDED:
-        return Roots(epoch=record.epoch, ended=True)
+        return Roots(epoch=record.epoch, ended=True, base=base)
     heads = [record.boundary, record.latest.snapshot if record.latest else None]
-    return Roots(epoch=record.epoch, heads=tuple(head for head in heads if head is not None))
+    known = tuple(head for head in heads if head is not None)
+    return Roots(epoch=record.epoch, heads=known, base=base)

@@ -29,6 +29,10 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
     """As it was written; None: the session has none."""
     seq: int = 0
     """Of that head."""
+    ended: bool = False
+    """The session has ended."""
+    base: str = ""
+    """Of a fork: the session that it comes from, as the record says."""
     removed: int = 0
     """Packs."""
     removed_bytes: int = 0
@@ -47,7 +51,8 @@ class Collector:
         retention: Retention = DEFAULT,
     ) -> None:
         """Collect in `store` what the others do not name."""
-        self._store = store
+        self.store = store
+        """Where packs lie."""
         self._heads = heads
         self._records = records
         self._snapshots = snapshots
@@ -65,7 +70,7 @@ class Collector:
             Conflict: somebody else wrote the head; nothing was removed.
             ServiceError: something could not be read or listed; nothing was removed. Or not all could be removed.
         """
-        candidates = [pack async for pack in self._store.list(folder(tenant, session))]
+        candidates = [pack async for pack in self.store.list(folder(tenant, session))]
         roots = roots_of(await self._records.read(tenant, session))
         head, seq = await self._heads.read(tenant, session)
         if head is None and not roots.ended:
@@ -78,9 +83,9 @@ class Collector:
             return Collected(head=head, seq=seq)  # a session that lives, and has nothing to keep?
         found = sweep(candidates, live)
         if found.is_much and not roots.ended:
-            await self._check(head, roots)
+            await self._check(head, roots, live)
         for pack in found.garbage:
-            await self._store.delete(pack.key)
+            await self.store.delete(pack.key)
         if found.garbage:
             log.info(
                 "garbage.collected",
@@ -92,6 +97,8 @@ class Collector:
         return Collected(
             head=head,
             seq=seq,
+            ended=roots.ended,
+            base=roots.base,
             removed=len(found.garbage),
             removed_bytes=found.garbage_bytes,
             kept_bytes=found.kept_bytes,
@@ -103,7 +110,9 @@ class Collector:
             live |= await self._snapshots.packs_of(snapshot)
         return frozenset(live)
 
-    async def _check(self, head: WorkspaceHead | None, roots: Roots) -> None:
+    async def _check(self, head: WorkspaceHead | None, roots: Roots, live: frozenset[str]) -> None:
         """Make sure that all that stays is whole: much goes."""
+        for key in sorted(live):
+            await self.store.size(key)
         for snapshot in core.live_snapshots(head, roots) if head else ():
             await self._snapshots.check(snapshot, contents=False)

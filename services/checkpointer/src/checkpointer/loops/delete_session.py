@@ -31,11 +31,15 @@ class Deleter:
             ServiceError: not all was deleted; ask again.
         """
         first = done = await self._collector.collect(tenant, session, now_ms)
+        if first.head is None and first.ended and first.base:
+            # A fork that ended before it had a head may have left a pin.
+            await self._unpin(tenant, session, first.base)
         for _ in range(CHAIN_MAX):
             head = done.head
             if head is None or not head.deleted or head.pins:
                 break
-            below = await self._unpin(head)
+            base = head.base.session if head.base else ""
+            below = await self._unpin(tenant, head.session, base) if base else None
             await self._heads.remove(head, done.seq)
             log.info("workspace.deleted", session_id=head.session, packs=done.removed)
             if below is None or not below.deleted or below.pins:
@@ -43,16 +47,9 @@ class Deleter:
             done = await self._collector.collect(tenant, below.session, now_ms)
         return first
 
-    async def _unpin(self, head: WorkspaceHead) -> WorkspaceHead | None:
-        """Let go what the session was forked from; return that session's head, where there is one."""
-        if head.base is None:
-            return None
+    async def _unpin(self, tenant: str, fork: str, parent: str) -> WorkspaceHead | None:
+        """Let go what a session was forked from; return that session's head, where there is one."""
         try:
-            return await change_head(
-                self._heads,
-                head.tenant,
-                head.base.session,
-                lambda parent: unpinned(parent, head.session),
-            )
+            return await change_head(self._heads, tenant, parent, lambda head: unpinned(head, fork))
         except NotFound:
             return None

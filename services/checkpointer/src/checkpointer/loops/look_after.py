@@ -15,6 +15,7 @@ from checkpointer.core.retention import kept
 from checkpointer.core.roots import roots_of
 from checkpointer.loops.collect_garbage import Collector
 from checkpointer.loops.delete_session import Deleter
+from checkpointer.loops.find_orphans import find_orphans
 from checkpointer.ports.collecting import Heads, Records
 from shared import logs
 from shared.errors import Conflict, ServiceError
@@ -28,6 +29,8 @@ PAUSE_S = (0.2, 2.0)
 """From the end of a session to the deletion of its workspace."""
 LOOK_S = (45.0, 75.0)
 """Between two looks at all heads."""
+STORE_LOOK_S = (1800.0, 5400.0)
+"""Between two looks at all packs."""
 COLLECT_AT = 8
 """Snapshots that the retention lets go: so many make a collection worth its while."""
 DUE_MAX = 10_000
@@ -53,6 +56,8 @@ class Caretaker:
         self._due: dict[Name, float] = {}
         self._look_at = time.monotonic() + random.uniform(*PAUSE_S)
         self.look_s = LOOK_S
+        self.store_look_s = STORE_LOOK_S
+        self._store_look_at = time.monotonic() + random.uniform(*STORE_LOOK_S)
 
     def heard(self, record: Record) -> None:
         """A record was stored."""
@@ -73,11 +78,15 @@ class Caretaker:
             if now >= self._look_at:
                 await self._look()
                 self._look_at = time.monotonic() + random.uniform(*self.look_s)
+            if now >= self._store_look_at:
+                await self.look_at_store(_now_ms())
+                self._store_look_at = time.monotonic() + random.uniform(*self.store_look_s)
 
     async def _delete(self, name: Name) -> None:
         try:
             head, _ = await self._heads.read(*name)
-            if head is not None:
+            record = await self._records.read(*name) if head is None else None
+            if head is not None or (record is not None and record.base is not None):
                 deleter, _ = self._tools()
                 await deleter.delete(*name, _now_ms())
         except Conflict:
@@ -91,6 +100,17 @@ class Caretaker:
             heads = [head async for head, _ in self._heads.list()]
             for head in heads:
                 await self._look_at_one(head)
+        except ServiceError as exc:
+            log.info("look.broken_off", error=str(exc))
+
+    async def look_at_store(self, now_ms: int) -> None:
+        """Look at every pack: remove those of sessions that nobody knows any more."""
+        try:
+            deleter, collector = self._tools()
+            orphans = await find_orphans(collector.store, self._heads, self._records, now_ms)
+            for name in orphans:
+                done = await deleter.delete(*name, now_ms)
+                log.info("orphans.removed", session_id=name[1], packs=done.removed)
         except ServiceError as exc:
             log.info("look.broken_off", error=str(exc))
 

@@ -47,8 +47,13 @@ class Truth:
                 for snapshot in heads:
                     if snapshot is not None and (lost := self._lost(snapshot)):
                         return f"{record.session}'s record refers to a deleted pack: {lost}"
+        ended = {name for name, (record, _) in self.records.items() if record.state in ENDED}
         for head, _ in self.heads.values():
+            has_ended = head.session in ended
+            pinned = {pin.snapshot for pin in head.pins}
             for entry in head.retained:
+                if has_ended and entry.snapshot.id not in pinned:
+                    continue  # a late writer's, whom nobody will ask
                 if lost := self._lost(entry.snapshot):
                     return f"{head.session}'s head refers to a deleted pack: {lost}"
         return None
