@@ -34,6 +34,7 @@ from shared import logs, subjects
 from shared.bus import Bus, BusOptions, Message
 from shared.bus.renewal import follow_file
 from shared.errors import ServiceError
+from shared.failpoints import Failpoints
 from shared.identity.files import read_credential
 from shared.messages import decode, encode
 from shared.metrics import DECLARED, Book
@@ -103,14 +104,18 @@ def _opening(settings: CheckpointerSettings) -> Opening:
             raise
         if settings.store != "nats":
             await bus.close()  # it told whose cluster this is
-        return PatientStore(store, stall_s=settings.store_stall_s)
+        at = Failpoints(settings.failpoints, "checkpointer").at
+        return PatientStore(at("patient_store", store), stall_s=settings.store_stall_s)
 
     return Opening(open_it, lambda store: SnapshotEngine(Path(settings.pods_dir), store))
 
 
 def _work(settings: CheckpointerSettings, bus: Bus, opening: Opening) -> Work:
     bounds = Bounds(saves=settings.saves_at_once, restores=settings.restores_at_once)
-    return Work(settings.node, opening, StreamRecords(bus), StreamHeads(bus), bounds)
+    at = Failpoints(settings.failpoints, "checkpointer").at
+    records, heads = StreamRecords(bus), StreamHeads(bus)
+    truth = (at("commit_snapshot", heads), at("commit_snapshot", records))
+    return Work(settings.node, opening, at("work", records), truth, bounds)
 
 
 async def _caretaker(bus: Bus, opening: Opening) -> Caretaker:

@@ -46,6 +46,8 @@ class CheckpointerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     """Seconds between heartbeats."""
     drain_s: Annotated[float, Meta(gt=0, le=3600)] = 5.0
     """Seconds from SIGTERM to its end; what it saves by then is saved."""
+    failpoints: str | None = None
+    """Folder of placed faults, in tests."""
     log_level: str = "info"
 
     def __post_init__(self) -> None:

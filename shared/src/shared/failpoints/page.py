@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared.failpoints.saving import SAVING
 from shared.failpoints.steps import FORMS, KINDS, NOT_PLACED, STEPS
 
 _HEAD = """\
@@ -26,7 +27,8 @@ no pod too many. A fault that did not strike fails the scenario, too.
 
 A fault is placed by a file in a folder of plans (`shared.failpoints.PlanFolder`) that processes are told by the setting
 `POOL_FAILPOINTS` (pool-managers, and the workers that they start) or the variable `AGENT_SANDBOX_FAILPOINTS` (clients).
-Without it, nothing stands between a loop and its port.
+Without it, nothing stands between a loop and its port. Checkpointers have a setting of their own,
+`CHECKPOINTER_FAILPOINTS`, and tests of their own: `services/checkpointer/tests/test_placed_faults.py`.
 
 ## What can happen
 """
@@ -51,7 +53,7 @@ def faults_page() -> str:
     kinds = "".join(f"- **{_words(kind)}**: {said}\n" for kind, said in KINDS.items())
     rows = "".join(
         f"| `{step.name}` | {step.what} | {step.act} | {', '.join(map(_words, FORMS[step.form]))} |\n"
-        for step in STEPS
+        for step in (*STEPS, *SAVING)
     )
     rest = "".join(f"| `{name}` | {why} |\n" for name, why in NOT_PLACED.items())
     return _HEAD + kinds + _MIDDLE + rows + _END + rest

@@ -16,8 +16,9 @@ import msgspec
 
 from shared import logs
 from shared.errors import OutcomeUnknown, ServiceError, Unavailable
+from shared.failpoints.forms import Step
 from shared.failpoints.plans import Plan, PlanFolder
-from shared.failpoints.steps import BY_NAME, PLACES, STEPS, Step
+from shared.failpoints.steps import BY_NAME, PLACES
 
 log = logs.get(__name__)
 
@@ -93,7 +94,7 @@ class _Placed:
         self._faults = faults
         self._port = port
         self._steps: dict[str, tuple[Step, ...]] = {}
-        for step in STEPS:
+        for step in BY_NAME.values():
             if step.name.startswith(f"{place}."):
                 self._steps[step.method] = (*self._steps.get(step.method, ()), step)
         self._behind: list[Call] = []

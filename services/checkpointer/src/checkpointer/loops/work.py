@@ -11,7 +11,7 @@ from checkpointer.core.asks import check_mark, check_record, rescuer
 from checkpointer.core.keeping import kept_for
 from checkpointer.loops import commit_snapshot as snapshots
 from checkpointer.loops.change_head import change_head
-from checkpointer.ports.collecting import Heads
+from checkpointer.ports.collecting import Heads, Records
 from checkpointer.ports.engine import Engine, Owner, Place, Progress
 from checkpointer.ports.truth import RecordStore
 from shared import logs
@@ -38,13 +38,18 @@ class Work:
     """Does jobs. Restores do not wait for saves: somebody waits for them."""
 
     def __init__(
-        self, node: str, engine: Engine, records: RecordStore, heads: Heads, bounds: Bounds
+        self,
+        node: str,
+        engine: Engine,
+        records: RecordStore,
+        truth: tuple[Heads, Records],
+        bounds: Bounds,
     ) -> None:
-        """Work for `node` on its own workspaces."""
+        """Work for `node` on its own workspaces; snapshots are retained by `truth`."""
         self._node = node
         self._engine = engine
         self._records = records
-        self._heads = heads
+        self._truth, self._heads = truth, truth[0]
         self._turns = {
             "save": asyncio.Semaphore(bounds.saves),
             "rescue": asyncio.Semaphore(bounds.saves),
@@ -93,8 +98,7 @@ class Work:
             epoch=ask.epoch,
             task=ask.task,
         )
-        truth = (self._heads, self._records)
-        return await snapshots.commit_snapshot(who, ask.snapshot, take, truth, _now_ms)
+        return await snapshots.commit_snapshot(who, ask.snapshot, take, self._truth, _now_ms)
 
     async def _retain(self, record: Record, ask: CheckpointAsk) -> SnapshotRef:
         """Find a snapshot that the record is to go back to; no collection takes it from now on."""

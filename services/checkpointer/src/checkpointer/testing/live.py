@@ -149,12 +149,15 @@ class Owned:
         mark = Mark(session=session or self.record.session, epoch=epoch, task=task)
         (self.live.pods / self.pod / MARK).write_bytes(messages.encode(mark))
 
+    @property
+    def where(self) -> tuple[str, str]:
+        """Stream and subject of the record."""
+        session = self.record.session
+        return subjects.state_stream(home(session)), subjects.any_pool_record(TENANT, session)
+
     async def read(self) -> Record:
         """Return the record as it is stored."""
-        session = self.record.session
-        stored = await self.live.bus.read_last(
-            subjects.state_stream(home(session)), subjects.any_pool_record(TENANT, session)
-        )
+        stored = await self.live.bus.read_last(*self.where)
         assert stored is not None
         return messages.decode(stored.data, Record)
 
