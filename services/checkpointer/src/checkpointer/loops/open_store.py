@@ -16,6 +16,7 @@ log = logs.get(__name__)
 
 FIRST_S = 0.2
 MAX_S = 5.0
+OPENS_S = 5.0
 LOOK_S = 1.0
 NOBODYS = "none/none/none"
 
@@ -34,6 +35,7 @@ class Opening:
         self._store: PatientStore | None = None
         self._engine: Engine | None = None
         self._why = "it is not open yet"
+        self._opened = asyncio.Event()
 
     async def run(self) -> None:
         """Open the store, then ask it for a sign of life whenever a call to it failed, until cancelled."""
@@ -48,6 +50,7 @@ class Opening:
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, MAX_S)
         self._engine = self._make(self._store)
+        self._opened.set()
         log.info("store.open", store=self._store.id)
         while True:
             await asyncio.sleep(LOOK_S)
@@ -87,22 +90,25 @@ class Opening:
         self, place: Place, owner: Owner, parent: SnapshotRef | None, progress: Progress
     ) -> SnapshotRef | None:
         """See `Engine`."""
-        return await self._there().save(place, owner, parent, progress)
+        return await (await self._there()).save(place, owner, parent, progress)
 
     async def mark(self, pod: str) -> Mark | None:
         """See `Engine`."""
-        return await self._there().mark(pod)
+        return await (await self._there()).mark(pod)
 
     async def restore(self, place: Place, snapshot: SnapshotRef, progress: Progress) -> None:
         """See `Engine`."""
-        await self._there().restore(place, snapshot, progress)
+        await (await self._there()).restore(place, snapshot, progress)
 
-    def _there(self) -> Engine:
-        """Return the engine.
+    async def _there(self) -> Engine:
+        """Return the engine. A process that has just started is asked at once, and opens its store in a moment.
 
         Raises:
-            Unavailable: the store is not open yet.
+            Unavailable: the store is not open after `OPENS_S` seconds.
         """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(OPENS_S):
+                await self._opened.wait()
         if self._engine is None:
             raise Unavailable(f"the store of packs: {self._why}")
         return self._engine
