@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
+from checkpointer.testing.live import Live, Owned
 from checkpointer.testing.s3_server import s3_server
+from shared.bus import Bus
+from shared.cluster import Cluster
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +18,22 @@ def s3_url() -> Iterator[str]:
     """URL of a real S3 server, one for the whole run."""
     with s3_server() as url:
         yield url
+
+
+@pytest.fixture
+async def live(admin_bus: Bus, provisioned_cluster: Cluster, tmp_path: Path) -> AsyncIterator[Live]:
+    """A checkpointer that runs."""
+    made = Live(provisioned_cluster, tmp_path, admin_bus)
+    try:
+        await made.start()
+        yield made
+    finally:
+        made.kill()
+
+
+@pytest.fixture
+async def owned(live: Live) -> Owned:
+    """A session that a pod of the node owns."""
+    session = Owned(live)
+    await session.write()
+    return session

@@ -4,81 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from checkpointer.testing.live import TENANT, Live, Owned
-from shared import messages, packs, subjects
+from checkpointer.testing.live import TENANT, Live, Owned, files, fill, packs_of, saved
+from shared import messages, subjects
 from shared.bus import Bus
 from shared.cluster import Cluster
-from shared.ids import SHARDS, home
+from shared.ids import home
 from shared.testing.wait import until
-from shared.workspace import SnapshotRef, WorkspaceHead
-
-MIB = 1 << 20
-
-
-def fill(folder: Path) -> dict[str, bytes]:
-    """Write a small tree; return its files."""
-    (folder / "src").mkdir()
-    (folder / "src" / "main.py").write_text("print('hello')\n")
-    (folder / "big.bin").write_bytes(random.Random(1).randbytes(3 * MIB))
-    (folder / "link").symlink_to("src/main.py")
-    return files(folder)
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    """Return path -> content of all files."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
-@pytest.fixture
-async def live(admin_bus: Bus, provisioned_cluster: Cluster, tmp_path: Path) -> AsyncIterator[Live]:
-    """A checkpointer that runs."""
-    made = Live(provisioned_cluster, tmp_path, admin_bus)
-    try:
-        await made.start()
-        yield made
-    finally:
-        made.kill()
-
-
-@pytest.fixture
-async def owned(live: Live) -> Owned:
-    """A session that a pod of the node owns."""
-    session = Owned(live)
-    await session.write()
-    return session
-
-
-async def saved(owned: Owned, parent: SnapshotRef | None = None) -> SnapshotRef:
-    """Save the workspace; return the snapshot."""
-    answer = await owned.live.ask(owned.asking("save", parent))
-    assert answer.state == "done", answer.error
-    assert answer.snapshot is not None
-    return answer.snapshot
-
-
-async def packs_of(bus: Bus, session: str) -> set[str]:
-    """Return the subjects of a session's packs."""
-    found: set[str] = set()
-    for shard in range(SHARDS):
-        info = await bus.js_api(
-            f"STREAM.INFO.{packs.stream(shard)}",
-            {"subjects_filter": f"pack.{shard}.{TENANT}.{session}.>"},
-        )
-        found |= set(info["state"].get("subjects") or {})
-    return found
+from shared.workspace import WorkspaceHead
 
 
 async def test_it_beats_and_leaves_when_it_is_asked_to(live: Live) -> None:
@@ -208,59 +147,6 @@ async def test_what_an_ended_session_left_is_deleted(live: Live, owned: Owned) -
         return head is None and not await packs_of(live.bus, session)
 
     await until(is_gone, within_s=15)
-
-
-@pytest.mark.parametrize(
-    "number", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)]
-)
-@pytest.mark.parametrize("op", ["save", "restore"])
-async def test_a_job_ends_well_though_its_checkpointer_dies_in_the_middle(
-    live: Live, owned: Owned, op: Any, number: signal.Signals
-) -> None:
-    """Asked again under the same id, its successor begins anew; a process that stood still goes on. Nothing is half."""
-    workspace = live.workspace(owned.pod)
-    fill(workspace)
-    (workspace / "huge.bin").write_bytes(random.Random(2).randbytes(24 * MIB))
-    before = files(workspace)
-    first = await saved(owned) if op == "restore" else None
-    if op == "restore":
-        (workspace / "huge.bin").write_bytes(b"what the restore replaces")
-    ask = owned.asking(op, first)
-    asking = asyncio.create_task(live.ask(ask))
-    if op == "save":
-        await until(lambda: _has_packs(live, owned), within_s=10)
-    else:
-        await until(lambda: _is_replaced(workspace / "huge.bin"), within_s=10)
-    assert live.process is not None
-
-    live.process.send_signal(number)
-    if number == signal.SIGKILL:
-        live.process.wait(10)
-        await live.start()
-    else:
-        await asyncio.sleep(1)
-        live.process.send_signal(signal.SIGCONT)
-    answer = await asking
-
-    assert answer.state == "done", answer.error
-    if op == "save":
-        assert answer.snapshot is not None
-        other = live.workspace("default-1-1")
-        await owned.write(replace(owned.record, owner="default-1-1", epoch=2))
-        again = await live.ask(owned.asking("restore", answer.snapshot, pod="default-1-1"))
-        assert again.state == "done", again.error
-        assert files(other) == before
-    else:
-        assert files(workspace) == before
-
-
-def _is_replaced(file: Path) -> bool:
-    """Return whether a restore has begun: the old file is gone, the new one perhaps there."""
-    return not file.exists() or file.stat().st_size > MIB
-
-
-async def _has_packs(live: Live, owned: Owned) -> bool:
-    return bool(await packs_of(live.bus, owned.record.session))
 
 
 async def test_a_folder_can_be_the_store(

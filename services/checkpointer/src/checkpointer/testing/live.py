@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from shared import messages, subjects
+from shared import messages, packs, subjects
 from shared.bus import Bus, Message
 from shared.cluster import Cluster
 from shared.errors import ServiceError
 from shared.identity import roles, write_credential
-from shared.ids import home
+from shared.ids import SHARDS, home
 from shared.record import Record
 from shared.testing.names import unique
 from shared.workspace import (
@@ -31,6 +32,7 @@ from shared.workspace import (
 TENANT = "acme"
 ASK_S = 3.0
 JOB_S = 30.0
+MIB = 1 << 20
 
 
 class Live:
@@ -177,3 +179,41 @@ class Owned:
             snapshot=snapshot,
             left_s=JOB_S,
         )
+
+
+def fill(folder: Path) -> dict[str, bytes]:
+    """Write a small tree; return its files."""
+    (folder / "src").mkdir()
+    (folder / "src" / "main.py").write_text("print('hello')\n")
+    (folder / "big.bin").write_bytes(random.Random(1).randbytes(3 * MIB))
+    (folder / "link").symlink_to("src/main.py")
+    return files(folder)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Return path -> content of all files."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+async def saved(owned: Owned, parent: SnapshotRef | None = None) -> SnapshotRef:
+    """Save the workspace; return the snapshot."""
+    answer = await owned.live.ask(owned.asking("save", parent))
+    assert answer.state == "done", answer.error
+    assert answer.snapshot is not None
+    return answer.snapshot
+
+
+async def packs_of(bus: Bus, session: str) -> set[str]:
+    """Return the subjects of a session's packs."""
+    found: set[str] = set()
+    for shard in range(SHARDS):
+        info = await bus.js_api(
+            f"STREAM.INFO.{packs.stream(shard)}",
+            {"subjects_filter": f"pack.{shard}.{TENANT}.{session}.>"},
+        )
+        found |= set(info["state"].get("subjects") or {})
+    return found
