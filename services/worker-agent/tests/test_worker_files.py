@@ -123,7 +123,7 @@ class TestTheStoreIsDown:
         await until(lambda: len(place.checkpointer.begun) >= 3)
         assert pod.says == ("saving", "the store does not answer")
         assert pod.files is not None
-        assert pod.files.reason_ms > 0
+        assert pod.files.reason[1] > 0
         assert (truth.results, pod.sandbox.journal()) == ({}, ["one"])
         place.store.fault = None
         await holding
@@ -180,7 +180,7 @@ class TestTheStoreIsDown:
         truth, pod = FakeTruth(), Pod(tmp_path, await connect(name="worker"))
         checkpointer = Checkpointer(Store(), tmp_path)
         holding = asyncio.ensure_future(pod.hold(truth, kept_session(truth)))
-        await until(lambda: "freeze" in pod.sandbox.acts)
+        await until(lambda: pod.says == ("saving", "the checkpointer of its node does not answer"))
         await checkpointer.serve(await connect(name="late"))
         await holding
 
@@ -263,3 +263,22 @@ class TestRestore:
 
         assert truth.results[FIRST].status == "expired"
         assert (truth.record.boundary, truth.record.losses) == (boundary, 0)
+
+    async def test_a_task_that_is_cancelled_waits_no_longer(self, place: Place) -> None:
+        """It ends at once as `cancelled`, the boundary stays, and the next task waits in its turn."""
+        await self.saved_session(place)
+        truth, pod = place.truth, place.new_pod()
+        truth.inbox = [entry(1), entry(2)]
+        place.store.fault = Unavailable("the store does not answer")
+        woken = transitions.wake(truth.record, lane="batch")
+        holding = asyncio.ensure_future(pod.hold(truth, claimed(truth, woken)))
+        await until(lambda: pod.says == ("restoring", "the store does not answer"))
+        assert pod.files is not None
+        pod.files.cancel()
+        await until(lambda: FIRST in truth.results)
+        assert truth.results[FIRST].status == "cancelled"
+        place.store.fault = None
+        await holding
+
+        assert truth.results["task-0002"].status == "ok"
+        assert pod.sandbox.journal() == ["one"]

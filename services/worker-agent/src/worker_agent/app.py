@@ -191,7 +191,7 @@ class Worker:
     def _beat(self) -> WorkerBeat:
         spec, held = self._pod.spec, self._held
         state: WorkerState = "warm" if held is None else self._runner.state
-        running = self._runner.running
+        running, (reason, since_ms) = self._runner.running, self._files.reason
         return WorkerBeat(
             worker=spec.pod,
             pool=spec.pool,
@@ -202,8 +202,8 @@ class Worker:
             epoch=held.record.epoch if held else 0,
             task=running.task if running else None,
             isolation=self._pod.sandbox.isolation,
-            reason=self._files.reason,
-            reason_ms=self._files.reason_ms,
+            reason=reason,
+            reason_ms=since_ms,
         )
 
     async def _hear_wakes(self, held: Held) -> None:

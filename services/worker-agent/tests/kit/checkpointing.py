@@ -180,7 +180,7 @@ class Pod:
     @property
     def says(self) -> tuple[str | None, str]:
         """What its heartbeat would say of its files: what is done with them, and why it takes so long."""
-        return (None, "") if self.files is None else (self.files.doing, self.files.reason)
+        return (None, "") if self.files is None else (self.files.doing, self.files.reason[0])
 
     def leave(self) -> None:
         """Tell the worker to leave."""

@@ -41,6 +41,8 @@ class NodeCheckpointer:
         self._spec = spec
         self._mark = folder / MARK
         self._jobs = 0
+        self.away_ms = 0
+        """Since when nobody answers, wall clock; 0: somebody does, or nothing is asked."""
 
     async def save(
         self,
@@ -115,8 +117,10 @@ class NodeCheckpointer:
                     subject, messages.encode(asked), timeout_s=min(AWAY_S, left_s)
                 )
             except (Unavailable, OutcomeUnknown):
+                self.away_ms = self.away_ms or int(time.time() * 1000)
                 await asyncio.sleep(min(AGAIN_S, left_s))
                 continue
+            self.away_ms = 0
             answer = messages.decode(reply.data, CheckpointAnswer)
             if on_scanned is not None and answer.state in SCANNED:
                 await on_scanned()

@@ -71,19 +71,31 @@ class FileKeeper:
         self._restorer = Restorer(workspaces, committer, self._wait_for)
         self._midway: Midway | None = None
         self.doing: Literal["restoring", "saving"] | None = None
-        self.reason, self.reason_ms = "", 0
+        self._reason, self._reason_ms = "", 0
         self.useless = False
         """The workspace holds what is nobody's: the session is given back as its record says it is."""
 
     def leave(self) -> None:
         """The worker is to leave: wait for no store, and save the task in hand at once."""
-        self._restorer.leaving.set()
+        self._restorer.leave()
         if self._midway is not None:
             self._midway.hurry()
 
+    @property
+    def reason(self) -> tuple[str, int]:
+        """Why files can't be saved or restored now, and since when (wall clock, milliseconds); empty: they can."""
+        away_ms = 0 if self._workspaces is None else self._workspaces.away_ms
+        if away_ms and not self._reason:
+            return "the checkpointer of its node does not answer", away_ms
+        return self._reason, self._reason_ms
+
+    def cancel(self) -> None:
+        """The task in hand is cancelled: it waits for its files no more."""
+        self._restorer.cancel()
+
     async def begin(
         self, held: Held, task: str, rule: OnInterrupt, left_s: float
-    ) -> Beginning | Literal["late", "given_back"]:
+    ) -> Beginning | Literal["late", "cancelled", "given_back"]:
         """Make the workspace what a task begins with.
 
         Args:
@@ -93,7 +105,7 @@ class FileKeeper:
             left_s: seconds until its deadline.
 
         Returns:
-            `late`: its deadline passed first. `given_back`: it can't be restored here; the session waits for another
+            `late`: its deadline passed first. `cancelled`: it was, before its files were there. `given_back`: it can't be restored here; the session waits for another
             worker.
 
         Raises:
@@ -263,13 +275,13 @@ class FileKeeper:
     def _wait_for(self, why: ServiceError | None) -> None:
         """Say in the heartbeat why files can't be saved or restored, and since when."""
         reason = "" if why is None else str(why)
-        if reason == self.reason:
+        if reason == self._reason:
             return
         if why is not None:
             log.warning("checkpointer.waited_for", error=f"{why.code}: {why}")
-        if bool(reason) != bool(self.reason):
-            self.reason_ms = _now_ms() if reason else 0
-        self.reason = reason
+        if bool(reason) != bool(self._reason):
+            self._reason_ms = _now_ms() if reason else 0
+        self._reason = reason
         self._on_change()
 
 

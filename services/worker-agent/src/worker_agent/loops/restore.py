@@ -44,18 +44,30 @@ class Restorer:
         self._workspaces = workspaces
         self._committer = committer
         self._say = say
-        self.leaving = asyncio.Event()
-        """Set when the worker is to leave: it waits for no store then."""
+        self._ended = asyncio.Event()
+        self._leaving = self._cancelled = False
+
+    def leave(self) -> None:
+        """The worker is to leave: it waits for no store then."""
+        self._leaving = True
+        self._ended.set()
+
+    def cancel(self) -> None:
+        """The task that waits for its files is cancelled."""
+        self._cancelled = True
+        self._ended.set()
 
     async def restore(
         self, held: Held, task: str, head: Head, left_s: float
-    ) -> Literal["restored", "late", "given_back"]:
+    ) -> Literal["restored", "late", "cancelled", "given_back"]:
         """Fill the workspace with a head, however often that must be tried.
 
         Raises:
             StaleEpoch: another owner has the session.
         """
-        end_at = time.monotonic() + left_s
+        end_at, self._cancelled = time.monotonic() + left_s, False
+        if not self._leaving:
+            self._ended.clear()
         while (left_s := end_at - time.monotonic()) > 0:
             try:
                 await self._try(held, task, head, min(JOB_S, left_s))
@@ -74,16 +86,30 @@ class Restorer:
                 return "restored"
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(AGAIN_S):
-                    await self.leaving.wait()
-            if self.leaving.is_set():
+                    await self._ended.wait()
+            if self._cancelled:
+                return "cancelled"
+            if self._leaving:
                 return await self._give_back(held, 0)
         return "late"
 
     async def _try(self, held: Held, task: str, head: Head, left_s: float) -> None:
+        """Try once, unless the worker is to leave or the task is cancelled first."""
         if self._workspaces is None:
             raise Unavailable("this node has no checkpointer")
         assert head.snapshot is not None, "there is something to restore"
-        await self._workspaces.restore(held.record, task, head.snapshot, left_s=left_s)
+        job = asyncio.ensure_future(
+            self._workspaces.restore(held.record, task, head.snapshot, left_s=left_s)
+        )
+        ended = asyncio.ensure_future(self._ended.wait())
+        try:
+            await asyncio.wait({job, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not job.done():
+                raise Unavailable("it is not waited for any more")
+            job.result()
+        finally:
+            job.cancel()
+            ended.cancel()
 
     async def _lose(self, held: Held, head: Head, why: ServiceError) -> None:
         """A snapshot is gone or damaged: begin with the older head, or with nothing, and say so."""

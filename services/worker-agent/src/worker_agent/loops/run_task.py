@@ -18,7 +18,7 @@ from shared.messages import TaskResult, Timing
 from shared.pools import OnInterrupt
 from shared.task import Close, Hibernate, Rollback, Task, kind_of
 from worker_agent.core.interrupt import after_interruption, is_read_only, time_left_s
-from worker_agent.core.kept import Kept, left_by_the_interrupted
+from worker_agent.core.kept import Beginning, Kept, left_by_the_interrupted
 from worker_agent.core.output import OutputBook
 from worker_agent.core.recovery import interrupted_env
 from worker_agent.core.results import (
@@ -127,6 +127,7 @@ class TaskRunner:
 
     async def stop(self, cause: StopCause, limit: str = "") -> None:
         """End the user code that runs now, if any."""
+        self._ports.files.cancel()
         await self._ports.sandbox.stop(cause, limit)
 
     def _set(self, state: Literal["running", "saving", "idle"]) -> None:
@@ -167,9 +168,10 @@ class TaskRunner:
         begun = await self._ports.files.begin(held, work.task, rule, left_s)
         if begun == "given_back":
             return None
-        if begun == "late":
+        if not isinstance(begun, Beginning):
+            verdict = LATE if begun == "late" else Verdict("cancelled", "requested")
             return Ended(
-                result_without_run(attempt, self._place, LATE), then, kept=Kept(effects="none")
+                result_without_run(attempt, self._place, verdict), then, kept=Kept(effects="none")
             )
         attempt = msgspec.structs.replace(
             attempt,

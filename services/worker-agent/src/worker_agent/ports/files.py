@@ -45,6 +45,11 @@ class Workspaces(Protocol):
     InvalidMessage (a snapshot that is gone, or damaged), or another ServiceError: later, perhaps.
     """
 
+    @property
+    def away_ms(self) -> int:
+        """Since when the checkpointer does not answer what it is asked, wall clock; 0: it does."""
+        ...
+
     async def save(
         self,
         record: Record,
