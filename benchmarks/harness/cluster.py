@@ -102,9 +102,14 @@ class Private:
 
 @asynccontextmanager
 async def private_cluster(
-    pools: tuple[PoolSpec, ...], *, isolation: str = "auto"
+    pools: tuple[PoolSpec, ...], *, isolation: str = "auto", nodes: int | None = None
 ) -> AsyncIterator[Private]:
     """Start a cluster with these pools in a fresh folder; at the end nothing of it is left.
+
+    Args:
+        pools: what it holds.
+        isolation: class of the sandboxes.
+        nodes: virtual nodes; None: as many as `up` makes.
 
     Raises:
         ServiceError: it did not come up.
@@ -114,7 +119,7 @@ async def private_cluster(
         try:
             declared = parent / "pools.toml"
             await asyncio.to_thread(declared.write_text, to_toml(pools))
-            wishes = Wishes(pools=declared, isolation=isolation, base_port=0)
+            wishes = Wishes(pools=declared, isolation=isolation, nodes=nodes, base_port=0)
             done = await asyncio.to_thread(up, folder, wishes, wait_s=UP_S, say=say)
             say(f"cluster is up after {done.took_s:.1f} s")
             async with _connections(folder) as (status, admin):
