@@ -45,6 +45,8 @@ NODE_EVERY_S = 5.0
 NODE_BACK_S = 30.0
 """Longest wait for all nodes before another one is killed."""
 WARM_UP_S = 6.0
+LONG_SHARE = 0.5
+"""Of tasks that sleep: so many sessions have one in hand when their node is killed."""
 DRAIN_S = 90.0
 
 
@@ -107,6 +109,7 @@ async def measure_load(report: Report, given: argparse.Namespace) -> list[Pictur
             await workers.listen(second, POOL.name)
             load = Load(client.bus, POOL.name, given.seed, SESSIONS)
             recorder.hearers += [load.on_stored, workers.on_stored, _follow(tracker, load)]
+            load.long_share = LONG_SHARE
             nemesis = Nemesis(
                 folder=cluster.folder,
                 bus=cluster.admin,

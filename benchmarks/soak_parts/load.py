@@ -33,7 +33,6 @@ PUBLISH_S = 30.0
 ONE_SHOTS = 0.08
 """Share of all tasks."""
 LONG = 0.12
-"""Share of tasks that sleep; the others end at once."""
 LONG_S = (0.5, 3.0)
 INTERACTIVE = 0.7
 """Share of new sessions; the others are batch."""
@@ -85,6 +84,8 @@ class Load:
         """Publish over a client's connection."""
         self.sent: dict[TaskKey, Sent] = {}
         self.refused: list[str] = []
+        self.long_share = LONG
+        """Share of tasks that sleep; the others end at once."""
         self._bus, self._pool = bus, pool
         self._random = random.Random(seed)
         self._sessions = sessions
@@ -147,7 +148,7 @@ class Load:
         return kept
 
     def _send(self, task: str, kept: Kept | None, *, keep: bool | None = None) -> None:
-        long = self._random.random() < LONG
+        long = self._random.random() < self.long_share
         seconds = round(self._random.uniform(*LONG_S), 2) if long else 0.0
         body = Python(code=CODE.format(seconds=seconds), keep=bool(keep))
         self._start(
