@@ -131,5 +131,5 @@ class _Victims:
 
 async def _run(session: Session, code: str) -> TaskResult:
     async with asyncio.timeout(TASK_S):
-        result = await session.run(code=code, timeout_s=TASK_S)
+        result = await session.python(code, timeout_s=TASK_S)
     return result.check().raw

@@ -17,6 +17,7 @@ RUNS = {
     "idle": "--workers 4 --seconds 3 --settle 1",
     "priority": "--workers 4 --task-ms 150 --batch 20 --interactive 5 --seconds 2",
     "queue-failover": "--kills 1 --hangs 1 --seconds 8 --hang-seconds 3 --rate 5 --sessions 3 --stock 8",
+    "recovery": "--worker-kills 4 --node-kills 2 --rate 6 --seed 1 --size 1mb",
     "sweep": "--sessions 40 --seconds 3",
     "tracing": "--seconds 8 --stock 4",
     "tti": "--only start --only warm --seconds 5 --rate 3 --stock 6",
@@ -28,6 +29,7 @@ FIGURES = {
     "idle": "cpu_cores_4 nats_cores_4",
     "priority": "interactive_p99_over_task_ms batch_share recovery_first",
     "queue-failover": "puback_gap_s_kill puback_gap_s_hang start_gap_s_kill start_gap_s_hang bound_late_s errors",
+    "recovery": "kills node_kills detect_p95_s recover_p95_s size_1mb_restored_s hits idle_hits",
     "sweep": "sweep_cores sweep_cores_empty first_read_s",
     "tracing": "tti_ratio traces_cut cpu_ms_per_task_on recovery_gap_ms",
     "tti": "start_alone_p50_ms warm_p50_ms warm_p99_ms warm_share",
@@ -39,6 +41,7 @@ MUST_HOLD = {
     "faults": ("wrong", "not_fired"),
     "gateway": ("wrong",),
     "queue-failover": ("errors",),
+    "recovery": ("lost", "user_errors", "not_recovered"),
     "tracing": ("traces_cut",),
 }
 """What holds however slow the machine is and however short the run."""
