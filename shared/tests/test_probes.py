@@ -282,3 +282,14 @@ async def test_an_address_that_is_none_or_taken_is_refused(process: Probed) -> N
         with pytest.raises(Rejected, match="probes"):
             async with probed(Health(), Book(METRICS), address=address, url_file=None):
                 pass
+
+
+async def test_what_should_be_seen_to_is_said_and_keeps_nobody_from_work(process: Probed) -> None:
+    """A line behind `ready`, while it is so."""
+    why = "gone"
+    process.health.remark("file", lambda: why)
+    process.health.begin()
+    assert await ask(process.url, "/readyz") == (200, "ready\nfile: gone")
+    why = ""
+    process.health.tick()
+    assert await ask(process.url, "/readyz") == (200, "ready")

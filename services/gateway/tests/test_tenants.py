@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
+from gateway import app
 from gateway.adapters.tenants import TENANTS_MAX, Tenants
 from shared.errors import Forbidden, InvalidMessage
+from shared.testing.look import until
 
 
 def write(path: Path, tenants: dict[str, list[str]], mode: int = 0o600) -> None:
@@ -155,3 +161,28 @@ def test_a_token_that_is_gone_or_anothers_is_withdrawn_and_no_other(tmp_path: Pa
     assert withdrawn == {"gone", "moved"}
     assert tenants.of_token("kept") is found["kept"]
     assert tenant_of(tenants, "moved") == "two"
+
+
+async def test_a_gateway_tells_its_monitoring_that_the_file_is_gone(
+    start: Callable[..., Awaitable[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And that it is back. Whoever comes in meanwhile is let in as before."""
+    monkeypatch.setattr(app, "FOLLOW_S", 0.05)
+    place = tmp_path / "probes"
+    gateway = await start(probes="127.0.0.1:0", probes_url_file=str(place))
+    file = Path(gateway.settings.tenants_file)
+    url = (await asyncio.to_thread(place.read_text)).strip()
+
+    async def says(value: float) -> None:
+        async def is_so() -> bool:
+            async with httpx.AsyncClient(verify=False) as http:
+                text = (await http.get(f"{url}/metrics")).text
+            return f"agent_sandbox_gateway_tenants_old {value}" in text
+
+        await until(is_so)
+
+    await says(0.0)
+    file.rename(file.with_suffix(".away"))
+    await says(1.0)
+    file.with_suffix(".away").rename(file)
+    await says(0.0)
