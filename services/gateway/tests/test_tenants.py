@@ -171,6 +171,7 @@ async def test_a_gateway_tells_its_monitoring_that_the_file_is_gone(
     place = tmp_path / "probes"
     gateway = await start(probes="127.0.0.1:0", probes_url_file=str(place))
     file = Path(gateway.settings.tenants_file)
+    away = file.with_suffix(".away")
     url = (await asyncio.to_thread(place.read_text)).strip()
 
     async def says(value: float) -> None:
@@ -182,7 +183,7 @@ async def test_a_gateway_tells_its_monitoring_that_the_file_is_gone(
         await until(is_so)
 
     await says(0.0)
-    file.rename(file.with_suffix(".away"))
+    await asyncio.to_thread(file.rename, away)
     await says(1.0)
-    file.with_suffix(".away").rename(file)
+    await asyncio.to_thread(away.rename, file)
     await says(0.0)
