@@ -10,17 +10,14 @@ from typing import Final
 import msgspec
 import zstandard
 
-from checkpointer.core.bounds import FRAME_RAW_BYTES_MAX, ID_BYTES, ZSTD_WINDOW_BYTES_MAX
+from checkpointer.core.bounds import FRAME_RAW_BYTES_MAX, ZSTD_WINDOW_BYTES_MAX
 from checkpointer.core.chunks import Cutter
 from checkpointer.core.errors import Damaged
-from checkpointer.core.ids import make_id
 from shared.errors import LimitExceeded
 
 LEVEL: Final = 1
-SAMPLE_BYTES: Final = 64 * 1024
-"""So much of a frame's start decides whether it is compressed."""
 WORTH: Final = 0.95
-"""It is when the sample shrinks to less than this share."""
+"""A frame is stored compressed when it shrinks to less than this share."""
 
 DATA: Final = 0
 """`Frame.kind`: chunks of files."""
@@ -52,7 +49,7 @@ class Codec:
         self.cutter = Cutter()
 
     def seal(self, kind: int, chunks: list[bytes | memoryview], ids: list[bytes]) -> Frame:
-        """Return the frame of these chunks, unpacked again and checked hash by hash.
+        """Return the frame of these chunks, unpacked again and compared.
 
         Raises:
             Damaged: what was compressed does not unpack to what was given.
@@ -62,31 +59,22 @@ class Codec:
         stored = self.compress(raw)
         frame = Frame(kind, stored, len(raw), b"".join(ids), lengths)
         if stored is not raw:
-            self.check(frame)
+            self.check(frame, raw)
         return frame
 
     def compress(self, raw: bytes) -> bytes:
-        """Return `raw` compressed, or `raw` itself where that does not pay."""
-        if len(raw) > SAMPLE_BYTES:
-            sample = self._compressor.compress(memoryview(raw)[:SAMPLE_BYTES])
-            if len(sample) > SAMPLE_BYTES * WORTH:
-                return raw
+        """Return `raw` compressed, or `raw` itself where that does not pay: random bytes pass through quickly."""
         packed = self._compressor.compress(raw)
         return packed if len(packed) < len(raw) * WORTH else raw
 
-    def check(self, frame: Frame) -> None:
-        """Unpack a frame that was just made, and compare each chunk's hash.
+    def check(self, frame: Frame, raw: bytes) -> None:
+        """Unpack a frame that was just made, and compare it with what went in, of which the ids were made.
 
         Raises:
-            Damaged: a chunk is not what went in.
+            Damaged: it is something else.
         """
-        raw = memoryview(self.unpack(frame.stored, frame.raw_bytes, "a new frame"))
-        at = 0
-        for number, length in enumerate(frame.lengths):
-            wanted = frame.ids[number * ID_BYTES : (number + 1) * ID_BYTES]
-            if make_id(raw[at : at + length]) != wanted:
-                raise Damaged("a new frame: it does not unpack to what went in")
-            at += length
+        if self.unpack(frame.stored, frame.raw_bytes, "a new frame") != raw:
+            raise Damaged("a new frame: it does not unpack to what went in")
 
     def unpack(self, stored: bytes | memoryview, raw_bytes: int, where: str) -> bytes | memoryview:
         """Return a frame's raw bytes.
