@@ -59,6 +59,8 @@ FIXED: Final = 3
 """`Entry.cut`: every 16 KiB."""
 
 LENGTH_BYTES: Final = 8
+MODE_KEPT: Final = 0o1777
+"""Of a mode, what is restored; never that a program runs with its owner's or group's rights."""
 SHOWN_CHARACTERS_MAX: Final = 240
 
 Id = bytes

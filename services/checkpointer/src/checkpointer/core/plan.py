@@ -15,6 +15,7 @@ from checkpointer.core.entries import (
     DIRECTORY,
     FIFO,
     FILE,
+    MODE_KEPT,
     SOCKET,
     SYMLINK,
     Entry,
@@ -47,6 +48,11 @@ class Known(Protocol):
     @property
     def node(self) -> bytes:
         """What was stored."""
+        ...
+
+    @property
+    def restored_ns(self) -> int:
+        """Not 0: it was written by a restore that was done then, and `listing` equals nothing."""
         ...
 
 
@@ -104,7 +110,10 @@ def make_plan(scan: Scan, known: Mapping[bytes, Known]) -> Plan:
         same: set[bytes] = set()
         if old is not None:
             before = {entry.name: entry for entry in decode_node(old.node, show(folder.path))}
-            same = old.listing.settled_in(folder.listing) & before.keys()
+            if old.restored_ns:
+                same = set(_as_restored(folder, before, scan, old.restored_ns))
+            else:
+                same = old.listing.settled_in(folder.listing) & before.keys()
         works[number] = Work(number, before, same)
         for item in _read(number, folder, before, same):
             if item.stat.link:
@@ -124,6 +133,32 @@ def _read(
         if name not in same and stat.S_IFMT(about.mode) not in {stat.S_IFIFO, stat.S_IFSOCK}:
             path = join(folder.path, name)
             yield Wanted(number, path, about, before.get(name, NOTHING), [])
+
+
+def _as_restored(
+    folder: Folder, before: dict[bytes, Entry], scan: Scan, restored_ns: int
+) -> Iterator[bytes]:
+    """Yield the names that are as a restore has written them.
+
+    A restored entry has the modification time that was set, until somebody writes to it; whatever else is changed moves
+    its change time beyond the end of the restore.
+    """
+    owner = (scan.uid, scan.gid)
+    for name, about in folder.listing.entries():
+        entry = before.get(name)
+        if entry is None or about.ctime_ns > restored_ns or (about.uid, about.gid) != owner:
+            continue
+        mode = about.mode
+        if (
+            about.mtime_ns == entry.mtime_ns
+            and (about.size == entry.size or entry.kind == DIRECTORY)
+            and KIND_OF[stat.S_IFMT(mode)] == entry.kind
+            and stat.S_IMODE(mode) == entry.mode == entry.mode & MODE_KEPT
+            and not entry.uid
+            and not entry.gid
+            and about.link == entry.link_group
+        ):
+            yield name
 
 
 def owner_number(number: int, of_root: int) -> int:

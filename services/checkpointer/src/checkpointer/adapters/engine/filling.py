@@ -40,6 +40,8 @@ class Filled:
         """
         self.folder = folder
         self.entry = entry
+        self.path = join(folder, entry.name)
+        """From the root."""
         is_one = entry.form == CHUNKS and not entry.lengths
         self.is_plain = entry.form == INLINE or (is_one and entry.content == ZERO_ID)
         """Nothing of it lies in the store."""
@@ -50,11 +52,6 @@ class Filled:
         self.left = 1
         """Chunks to be written, and one until all of them are planned."""
         self.lock = threading.Lock()
-
-    @property
-    def path(self) -> bytes:
-        """From the root."""
-        return join(self.folder, self.entry.name)
 
 
 class _Asked(NamedTuple):

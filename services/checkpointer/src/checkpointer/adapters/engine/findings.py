@@ -12,7 +12,7 @@ from checkpointer.adapters.files.read import Outcome
 from checkpointer.core.assemble import Found, make_entry
 from checkpointer.core.chunks import Rule, note_change
 from checkpointer.core.content import Content, Piece, describe
-from checkpointer.core.entries import DIRECTORY, Entry, Id, show
+from checkpointer.core.entries import DIRECTORY, WHOLE, Entry, Id, show
 from checkpointer.core.listings import Stat
 from checkpointer.core.plan import NOTHING, Wanted
 from checkpointer.core.scans import Scan
@@ -71,7 +71,7 @@ class Findings:
         match read.outcome:
             case Outcome.READ:
                 assert read.stat is not None
-                same = read.stat.is_same_file(wanted.stat)
+                same = read.stat == wanted.stat or read.stat.is_same_file(wanted.stat)
                 return Found(self._make(wanted, read, read.stat), is_settled=same)
             case Outcome.GONE | Outcome.MOUNT:
                 return Found(None, is_settled=False)
@@ -89,7 +89,11 @@ class Findings:
         content = read.content
         if content is None:
             content = self._describe(read.pieces, read.cut)
-        entry = make_entry(wanted.name, about._replace(link=wanted.stat.link), self._scan, content)
+        if wanted.stat.link:
+            about = about._replace(link=wanted.stat.link)
+        entry = make_entry(wanted.name, about, self._scan, content)
+        if content.cut == WHOLE and not read.attributes:
+            return entry
         cut = note_change(Rule(content.cut), wanted.before, content.size, content.content)
         if cut != content.cut or read.attributes:
             entry = msgspec.structs.replace(entry, cut=cut, xattrs=read.attributes)

@@ -17,7 +17,13 @@ from checkpointer.adapters.engine.findings import Findings
 from checkpointer.adapters.engine.gather import Batch, Gatherer, Item, make_batches
 from checkpointer.adapters.engine.nodes import ChunkReader, TreeReader
 from checkpointer.adapters.engine.publish import Basis, Packing, Tree, make_root, publish
-from checkpointer.adapters.engine.remember import SavedTree, make_key, memo_file, remember_saved
+from checkpointer.adapters.engine.remember import (
+    Root,
+    SavedTree,
+    make_key,
+    memo_file,
+    remember_saved,
+)
 from checkpointer.adapters.engine.stored import StoredSnapshot, load_memo, save_memo
 from checkpointer.adapters.engine.threads import Bridge
 from checkpointer.adapters.files.cache import CachedFolder, CacheKey, load_cache
@@ -113,7 +119,8 @@ class _Save:
         self._is_let_go = False
 
     def _key(self, seen: Scan, of: SnapshotRef | None) -> CacheKey:
-        return make_key(self._bridge.store.id, (self._job.tenant, self._job.session), seen, of)
+        root = Root(seen.device, seen.inode, seen.uid, seen.gid)
+        return make_key(self._bridge.store.id, (self._job.tenant, self._job.session), root, of)
 
     def run(self) -> Saved:
         """Do it."""

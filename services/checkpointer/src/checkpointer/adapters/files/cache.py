@@ -48,6 +48,8 @@ class CachedFolder(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """These two are its `Listing`, as `Folder.to_cache` gave it."""
     node: bytes
     """The directory's node, encoded."""
+    restored_ns: int = 0
+    """Not 0: a restore wrote it, and was done at this time (wall clock); there is no listing yet."""
 
     @property
     def listing(self) -> Listing:

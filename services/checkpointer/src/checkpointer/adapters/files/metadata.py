@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from checkpointer.adapters.files.attributes import write_attributes
-from checkpointer.core.entries import Entry
+from checkpointer.core.entries import MODE_KEPT, Entry
 
-MODE_KEPT: Final = 0o1777
-"""Of a mode; never that a program runs with its owner's or group's rights."""
 OWNER_ALL: Final = 0o700
 _STATUS: Final = Path("/proc/self/status")
 

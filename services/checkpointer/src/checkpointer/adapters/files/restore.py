@@ -128,7 +128,9 @@ class TreeWriter:
             Conflict: something is there already, and the gate is not open.
             Unavailable: the disk failed.
         """
-        with FileSink(self._state, folder, entry, links) as sink:
+        one = FileSink(self._state, folder, entry, links)
+        one.stays_open = bool(links)
+        with one as sink:
             sink.write(0, data)
 
     def open_file(self, folder: bytes, entry: Entry, links: Sequence[Place] = ()) -> FileSink:

@@ -35,6 +35,8 @@ class FileSink:
         self._folder = folder
         self._fd = self._in = -1
         self._name = entry.name
+        self.stays_open = True
+        """It may stay open while its threads go on to many other directories: it has a descriptor of its directory for itself."""
 
     def __enter__(self) -> Self:
         state, entry = self._state, self._entry
@@ -42,8 +44,9 @@ class FileSink:
         if state.gate_is_open:
             self._name = state.hidden_name()
         try:
-            # A descriptor of its own: the file may stay open while its threads go on to many other directories.
-            self._in = os.dup(state.folders.get(self._folder))
+            self._in = state.folders.get(self._folder)
+            if self.stays_open:
+                self._in = os.dup(self._in)
             mode = state.dresser.mode_to_create(entry)
             self._fd = os.open(self._name, _CREATE, mode, dir_fd=self._in)
         except OSError as error:
@@ -84,9 +87,10 @@ class FileSink:
             self._close()
 
     def _close(self) -> None:
-        for fd in (self._fd, self._in):
-            if fd >= 0:
-                os.close(fd)
+        if self._fd >= 0:
+            os.close(self._fd)
+        if self._in >= 0 and self.stays_open:
+            os.close(self._in)
         self._fd = self._in = -1
 
     def _finish(self) -> None:
