@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from agent_sandbox.embedded.companions import process_of
 from agent_sandbox.embedded.nurse import EVERY_S, HUNG_S
 from agent_sandbox.embedded.probing import ASK_S, url_of
+from agent_sandbox.embedded.procs import ProcessId
+from agent_sandbox.embedded.table import read_table
 from shared.testing.look import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -66,3 +69,22 @@ async def test_a_service_that_hangs_is_told_and_started_anew(
     assert {"checkpointer", "gateway", "local-node", "pool-manager", "client-edge"} == {
         target["labels"]["job"] for target in targets
     }
+
+
+async def test_a_checkpointer_that_hangs_is_started_anew_by_its_node(start_rough: Any) -> None:
+    """Nobody keeps it but its node, which does not look at what it says: the supervisor does."""
+    cluster = await start_rough(POOL)
+
+    def now() -> ProcessId | None:
+        table = read_table(cluster.folder)
+        assert table is not None
+        return process_of(table.rows, "node-1-checkpointer")
+
+    before = now()
+    assert before is not None
+    assert before.send(signal.SIGSTOP)
+    await until(lambda: now() not in (None, before), within_s=HUNG_S + 2 * (EVERY_S + ASK_S) + 5)
+    ready = cluster.folder.ready / "node-1-checkpointer"
+    await until(ready.exists, within_s=20)
+
+    assert not before.is_alive()

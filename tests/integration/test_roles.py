@@ -150,6 +150,43 @@ async def test_a_pool_manager_serves_clients_and_nodes(
     )
 
 
+async def test_a_checkpointer_serves_its_own_node(
+    connect: Connect, connect_worker: Connect
+) -> None:
+    """Workers ask about their own pods, pool-managers for rescues; it hears no other node's requests, and no task."""
+    checkpointer = await connect(roles.checkpointer("node1"), name="ckpt-node1")
+    manager = await connect(roles.pool_manager("m1"), name="m1")
+    worker = await connect_worker("default", "default-0-1")
+
+    async def answer(message: Message) -> None:
+        await checkpointer.publish(message.reply, message.subject.encode())
+
+    await checkpointer.subscribe(subjects.checkpoint("node1", "*"), answer)
+    mine, rescue = subjects.checkpoint("node1", "default-0-1"), subjects.rescue("node1")
+    assert (await ask(worker, mine)).data.decode() == mine
+    assert (await ask(manager, rescue)).data.decode() == rescue
+    session = uuid4().hex
+    head = subjects.workspace_head("default", "t", session)
+    assert await checkpointer.compare_and_set(head, b"{}", expected_seq=0)
+    assert await checkpointer.read_last(str(home(session)), head)
+    assert checkpointer.refusals == worker.refusals == manager.refusals == ()
+    await forbidden(
+        worker.request(subjects.checkpoint("node1", "default-0-2"), timeout_s=2),
+        worker.request(rescue, timeout_s=2),
+        worker.compare_and_set(head, b"{}", expected_seq=1),
+        checkpointer.subscribe(subjects.checkpoint("node2", "*"), answer),
+        checkpointer.subscribe("hb.>", answer),
+        checkpointer.publish_acked("q.0.t.default.batch", b"", message_id=uuid4().hex),
+        checkpointer.compare_and_set(
+            subjects.stored_result("t", session, "task0001"), b"", expected_seq=0
+        ),
+        checkpointer.request(subjects.node_create("node1"), timeout_s=2),
+        checkpointer.request(subjects.checkpointer_heartbeat("node2"), timeout_s=2),
+        checkpointer.js_api("STREAM.PURGE.I0", {}),
+        checkpointer.js_api("STREAM.DELETE.W0"),
+    )
+
+
 async def test_disconnects_are_heard_in_the_servers_own_account(
     connect: Connect, connect_worker: Connect, provisioned_cluster: Cluster
 ) -> None:
