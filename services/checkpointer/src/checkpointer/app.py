@@ -27,6 +27,7 @@ from checkpointer.loops.measure import Measured
 from checkpointer.loops.open_store import Opening
 from checkpointer.loops.patient_store import PatientStore
 from checkpointer.loops.probe_store import probe_store
+from checkpointer.loops.scrub import Scrubber
 from checkpointer.loops.serve import Desk
 from checkpointer.loops.work import Bounds, Work
 from checkpointer.settings import CheckpointerSettings
@@ -122,10 +123,11 @@ async def _caretaker(bus: Bus, opening: Opening) -> Caretaker:
     """Return what deletes and collects; it hears every record that is stored."""
     heads, records = StreamHeads(bus), StreamRecords(bus)
 
-    def tools() -> tuple[Deleter, Collector]:
+    def tools() -> tuple[Deleter, Collector, Scrubber]:
         store = opening.store
-        collector = Collector(store, heads, records, StoredContents(store))
-        return Deleter(collector, heads), collector
+        contents = StoredContents(store)
+        collector = Collector(store, heads, records, contents)
+        return Deleter(collector, heads), collector, Scrubber(store, heads, records, contents)
 
     caretaker = Caretaker(heads, records, tools)
 

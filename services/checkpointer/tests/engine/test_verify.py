@@ -14,13 +14,18 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from checkpointer.adapters.contents import StoredContents
 from checkpointer.adapters.engine.save import SaveJob, Watcher, save
 from checkpointer.core.verify import Report, Wanted
+from checkpointer.loops.scrub import Scrubber
 from checkpointer.loops.verify_store import verify_store
+from checkpointer.testing.actors import SID, first_world
+from checkpointer.testing.interleave import Seen
+from checkpointer.testing.world import FakeHeads, FakeRecords, Truth
 from shared.errors import Unavailable
-from shared.workspace import SnapshotRef
+from shared.workspace import Retained, SnapshotRef, WorkspaceHead
 
 FORK = "01J8ZQ5XKQJ9V3N7C2B4D6F8G1"
 
@@ -130,6 +135,41 @@ async def test_a_store_that_cannot_be_read_is_not_said_to_be_whole(there: Verifi
     there.rig.faults.down = True
     with pytest.raises(Unavailable):
         await there.verify()
+
+
+async def test_scrubbing_names_what_rots_and_not_what_was_let_go(there: Verified) -> None:
+    """Of one session; a pack that a collector took in the meantime is no damage."""
+    tenant, session = there.own.split("/")
+    truth, seen = Truth(), Seen()
+    record = replace(
+        first_world().records[SID][0], session=session, boundary=there.second, owner="w"
+    )
+    retained = tuple(Retained(snapshot=ref, epoch=1) for ref in (there.first, there.second))
+    head = WorkspaceHead(session=session, tenant=tenant, pool="default", retained=retained)
+    truth.records[session], truth.heads[session] = (record, 1), (head, 1)
+    store = there.rig.store
+    heads, records = FakeHeads(truth, seen), FakeRecords(truth, seen)
+    scrubber = Scrubber(store, heads, records, StoredContents(store))
+    assert await scrubber.scrub(tenant, session) == ()
+
+    flip(0.3)(there.file(there.second))
+    (damage,) = await scrubber.scrub(tenant, session)
+    assert (damage.pack, damage.sessions) == (there.second.pack, (there.own,))
+    flip(0.3)(there.file(there.second))
+    there.file(there.second).unlink()
+    (damage,) = await scrubber.scrub(tenant, session)
+    assert damage.what == "it is not there"
+
+    reads = heads.read
+
+    async def read_and_let_go(tenant: str, session: str) -> tuple[WorkspaceHead | None, int]:
+        found = await reads(tenant, session)
+        truth.records[session] = (replace(record, boundary=there.first), 2)
+        truth.heads[session] = (replace(head, retained=retained[:1]), 2)
+        return found
+
+    heads.read = read_and_let_go  # type: ignore[method-assign]  # a collector comes in between
+    assert await scrubber.scrub(tenant, session) == ()
 
 
 async def test_the_program_says_what_it_found(there: Verified) -> None:

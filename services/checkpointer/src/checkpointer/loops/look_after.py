@@ -16,6 +16,7 @@ from checkpointer.core.roots import roots_of
 from checkpointer.loops.collect_garbage import Collector
 from checkpointer.loops.delete_session import Deleter
 from checkpointer.loops.find_orphans import find_orphans
+from checkpointer.loops.scrub import Scrubber
 from checkpointer.ports.collecting import Heads, Records
 from shared import logs
 from shared.errors import Conflict, ServiceError
@@ -31,6 +32,8 @@ LOOK_S = (45.0, 75.0)
 """Between two looks at all heads."""
 STORE_LOOK_S = (1800.0, 5400.0)
 """Between two looks at all packs."""
+SCRUB_S = (300.0, 900.0)
+"""Between two sessions whose packs are read whole."""
 COLLECT_AT = 8
 """Snapshots that the retention lets go: so many make a collection worth its while."""
 DUE_MAX = 10_000
@@ -47,7 +50,7 @@ class Caretaker:
         self,
         heads: Heads,
         records: Records,
-        tools: Callable[[], tuple[Deleter, Collector]],
+        tools: Callable[[], tuple[Deleter, Collector, Scrubber]],
     ) -> None:
         """Look at `heads`; `tools` raises Unavailable while the store is not open."""
         self._heads = heads
@@ -57,6 +60,8 @@ class Caretaker:
         self._look_at = time.monotonic() + random.uniform(*PAUSE_S)
         self.look_s = LOOK_S
         self.store_look_s = STORE_LOOK_S
+        self.scrub_s = SCRUB_S
+        self._scrub_at = time.monotonic() + random.uniform(*SCRUB_S)
         self._store_look_at = time.monotonic() + random.uniform(*STORE_LOOK_S)
 
     def heard(self, record: Record) -> None:
@@ -81,13 +86,16 @@ class Caretaker:
             if now >= self._store_look_at:
                 await self.look_at_store(_now_ms())
                 self._store_look_at = time.monotonic() + random.uniform(*self.store_look_s)
+            if now >= self._scrub_at:
+                await self.scrub_one()
+                self._scrub_at = time.monotonic() + random.uniform(*self.scrub_s)
 
     async def _delete(self, name: Name) -> None:
         try:
             head, _ = await self._heads.read(*name)
             record = await self._records.read(*name) if head is None else None
             if head is not None or (record is not None and record.base is not None):
-                deleter, _ = self._tools()
+                deleter, _, _ = self._tools()
                 await deleter.delete(*name, _now_ms())
         except Conflict:
             return  # another one is at it
@@ -106,13 +114,24 @@ class Caretaker:
     async def look_at_store(self, now_ms: int) -> None:
         """Look at every pack: remove those of sessions that nobody knows any more."""
         try:
-            deleter, collector = self._tools()
+            deleter, collector, _ = self._tools()
             orphans = await find_orphans(collector.store, self._heads, self._records, now_ms)
             for name in orphans:
                 done = await deleter.delete(*name, now_ms)
                 log.info("orphans.removed", session_id=name[1], packs=done.removed)
         except ServiceError as exc:
             log.info("look.broken_off", error=str(exc))
+
+    async def scrub_one(self) -> None:
+        """Read the packs of some session, whichever it is."""
+        try:
+            heads = [head async for head, _ in self._heads.list() if not head.deleted]
+            if heads:
+                _, _, scrubber = self._tools()
+                head = random.choice(heads)
+                await scrubber.scrub(head.tenant, head.session)
+        except ServiceError as exc:
+            log.info("scrub.broken_off", error=str(exc))
 
     async def _look_at_one(self, head: WorkspaceHead) -> None:
         record = await self._records.read(head.tenant, head.session)
@@ -122,7 +141,7 @@ class Caretaker:
         now_ms = _now_ms()
         if len(head.retained) - len(kept(head, roots_of(record), now_ms)) >= COLLECT_AT:
             try:
-                _, collector = self._tools()
+                _, collector, _ = self._tools()
                 await collector.collect(head.tenant, head.session, now_ms)
             except ServiceError as exc:
                 log.info("garbage.left", session_id=head.session, error=str(exc))
