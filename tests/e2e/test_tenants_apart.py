@@ -128,7 +128,9 @@ async def test_what_another_tenant_has_looks_like_what_nobody_has(door: Door) ->
                         pass
                 assert refused.value.response.status_code == 404
         for method, path in routes:
-            found = [await told(theirs, method, path, names) for names in (real, nobody)]
+            found = await asyncio.gather(
+                *(told(theirs, method, path, names) for names in (real, nobody))
+            )
             assert found[0] == found[1], (method, path)
         assert (await mine.get(f"/v1/objects/{object_id}/0")).content == b"secret"
         shown = (await mine.get(f"/v1/sessions/{session}")).json()
