@@ -24,6 +24,7 @@ from shared import task, transitions
 from shared.errors import LimitExceeded, Unavailable
 from shared.testing.plugin import Connect
 from shared.testing.wait import until
+from shared.workspace import Mark
 
 
 class TestBetweenTasks:
@@ -76,6 +77,21 @@ class TestBetweenTasks:
             "save",
             "save",
         ]
+
+    async def test_the_mark_names_a_task_before_its_code_runs(self, place: Place) -> None:
+        """And none once its result is stored: whoever rescues the workspace goes by that."""
+        pod, truth = place.new_pod(), place.truth
+        truth.inbox = [entry(1)]
+        seen: list[Mark | None] = []
+
+        async def looks(_sandbox: Sandbox) -> None:
+            seen.append(pod.mark())
+
+        pod.sandbox.programs = {FIRST: looks}
+        await pod.hold(truth, kept_session(truth))
+
+        whole = Mark(session=SESSION, epoch=1)
+        assert (seen, pod.mark()) == ([msgspec.structs.replace(whole, task=FIRST)], whole)
 
     async def test_a_read_saves_nothing(self, place: Place) -> None:
         """It is answered at once, and changes no file."""
