@@ -82,19 +82,18 @@ class Restic:
     name = "restic"
 
     def __init__(self, workspace: Path, base: Path) -> None:
-        """Make a repository below `base`.
-
-        Raises:
-            CannotMeasure: it is not installed.
-        """
-        if shutil.which("restic") is None:
-            raise CannotMeasure("restic is not installed (on Debian: apt-get install restic)")
+        """Make a repository below `base`."""
         self._workspace, self._repository = workspace, base / "restic"
         self._environment = os.environ | {
             "RESTIC_PASSWORD": "bench", "RESTIC_CACHE_DIR": str(base / "restic-cache"),
             "RESTIC_REPOSITORY": str(self._repository),
         }  # fmt: skip
         self._run("init", "--repository-version", "2")
+
+    @staticmethod
+    def is_here() -> bool:
+        """Return whether it is installed."""
+        return shutil.which("restic") is not None
 
     def save(self) -> Cost:
         """See `Tool`."""
