@@ -46,6 +46,9 @@ def session_facts(answer: SessionAnswer, record: Record) -> dict[str, Any]:
         "age": ago(record.accepted_ms, time.time()),
         "saved": record.boundary
         and f"{ago(record.boundary.at_ms, time.time())} ago, {record.boundary.entries} files",
+        "saved since": record.latest
+        and f"{ago(record.latest.snapshot.at_ms, time.time())} ago, in the middle of a task",
+        "fork of": record.base and f"{record.base.session}, {record.base.snapshot.id[:12]}",
         "not saved": record.checkpoint_stale_ms
         and f"what was done in the last {ago(record.checkpoint_stale_ms, time.time())}",
         "losses": record.losses
