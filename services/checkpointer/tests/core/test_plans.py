@@ -14,7 +14,14 @@ from checkpointer.core.entries import (
 )
 from checkpointer.core.fetch import GAP_BYTES_MAX, RANGE_BYTES_MAX, Part, make_ranges
 from checkpointer.core.frames import DATA
-from checkpointer.core.hot import GENERATIONS, PATHS_MAX, choose_hot, is_hot_name, next_hot
+from checkpointer.core.hot import (
+    ACCESSED_MAX,
+    GENERATIONS,
+    PATHS_MAX,
+    choose_hot,
+    is_hot_name,
+    next_hot,
+)
 from checkpointer.core.ids import make_id
 from checkpointer.core.index import Index
 from checkpointer.core.merge import choose_rewritten, group_by_pack
@@ -99,6 +106,11 @@ def test_a_changed_file_stays_hot_for_some_snapshots() -> None:
     assert hot[0] == HotPath(b"n3", 0)
     assert hot[-1] == HotPath(b"first", GENERATIONS - 1)
     assert b"first" not in {one.path for one in next_hot(hot, [])}
+    assert [(one.path, one.age) for one in next_hot((), [b"b"], [b"a", b"b"])] == [
+        (b"b", 0),
+        (b"a", 1),
+    ]
+    assert next_hot((), [], [b"%06d" % n for n in range(ACCESSED_MAX + 1)]) == ()
     assert len(next_hot((), [b"%06d" % n for n in range(PATHS_MAX + 5)])) == PATHS_MAX
 
 

@@ -213,3 +213,22 @@ async def test_the_gate_opens_when_what_changed_last_is_there(rig) -> None:
 
     assert there == [{"fresh"}]
     assert len(list(target.iterdir())) == 41
+
+
+async def test_what_a_task_read_is_brought_first_the_next_time(rig) -> None:
+    """Though it never changed: access times tell, where the mount keeps them."""
+    place, target = rig.new_place(), rig.new_place()
+    fill(place)
+    (place / "library").mkdir()
+    (place / "library" / "module").write_text("code" * 1000)
+    first = await rig.save(place)
+    await rig.restore(first.ref, target)
+    about = (target / "library" / "module").stat()
+    (target / "library" / "module").read_text()
+    (target / "fresh").write_text("x")
+    second = await rig.save(target, first.ref)
+
+    if (target / "library" / "module").stat().st_atime_ns == about.st_atime_ns:
+        return  # mounted with `noatime`
+    hot = [one.path for one in (await rig.body(second.ref)).hot]
+    assert hot == [b"fresh", b"library/module"]

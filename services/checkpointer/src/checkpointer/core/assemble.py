@@ -133,13 +133,13 @@ class Assembler:
             entry = found.entry
             if entry is None:
                 continue
+            if entry.name != name:  # read by another name of the file
+                entry = msgspec.structs.replace(entry, name=name)
             if entry.kind == DIRECTORY:
                 entry = _with_content(entry, self._content_of(path, known, before))
             elif entry != before and entry.kind == FILE:
                 self._result.changed.append(path)
-            entries.append(
-                entry if entry.name == name else msgspec.structs.replace(entry, name=name)
-            )
+            entries.append(entry)
         return entries
 
     def _find(self, path: bytes, about: Stat) -> Found:

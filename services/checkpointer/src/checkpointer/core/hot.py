@@ -9,6 +9,9 @@ from checkpointer.core.snapshot import HotPath
 
 GENERATIONS: Final = 5
 """A file stays hot for so many snapshots after it changed."""
+ACCESSED_AGE: Final = 1
+"""A file that was read counts as one that changed a snapshot ago."""
+ACCESSED_MAX: Final = 512
 PATHS_MAX: Final = 2_048
 """Changed files that a snapshot names."""
 PATH_BYTES_MAX: Final = 256 * 1024
@@ -37,18 +40,24 @@ def is_hot_name(path: bytes) -> bool:
     return len(parts) <= _SHALLOW + 1 and parts[-1] in _NAMES
 
 
-def next_hot(before: Sequence[HotPath], changed: Iterable[bytes]) -> tuple[HotPath, ...]:
+def next_hot(
+    before: Sequence[HotPath], changed: Iterable[bytes], accessed: Sequence[bytes] = ()
+) -> tuple[HotPath, ...]:
     """Return the hot list of a snapshot.
 
     Args:
         before: its parent's.
         changed: paths of files that are new or changed since the parent. Of a first snapshot that is all, which says
             nothing: then give none.
+        accessed: paths of files that were read. Very many say nothing either: somebody searched through all of them.
     """
     ages = dict.fromkeys(changed, 0)
     for hot in before:
         if hot.age + 1 < GENERATIONS:
             ages.setdefault(hot.path, hot.age + 1)
+    if len(accessed) <= ACCESSED_MAX:
+        for path in accessed:
+            ages[path] = min(ages.get(path, ACCESSED_AGE), ACCESSED_AGE)
     chosen: list[HotPath] = []
     path_bytes = 0
     for path, age in sorted(ages.items(), key=lambda item: (item[1], item[0])):

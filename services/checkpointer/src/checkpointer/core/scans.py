@@ -26,7 +26,7 @@ class Folder(NamedTuple):
     unsettled: frozenset[bytes]
     """Names that must not be taken for unchanged next time, whatever their signature: racy ones."""
     accessed: frozenset[bytes]
-    """Files that were read since `Look.accessed_since_ns`."""
+    """Files that were read since they were written or restored, as far as the mount keeps such times."""
 
     def to_cache(self, more: frozenset[bytes] = frozenset()) -> Listing:
         """Return the listing to compare the next scan with.
@@ -41,8 +41,6 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     """How to scan."""
 
     excludes: Excludes = Excludes(())
-    accessed_since_ns: int | None = None
-    """Note which files were read after this time; None: none."""
     sync: bool = True
     """Write dirty pages first, without which changes through mappings go unseen."""
 

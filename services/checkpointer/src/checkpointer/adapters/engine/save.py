@@ -38,7 +38,7 @@ from checkpointer.core.nodes import NodeWriter
 from checkpointer.core.plan import Plan, make_plan
 from checkpointer.core.scans import Look, Scan
 from checkpointer.core.snapshot import VERSION, Snapshot, cut_torn
-from checkpointer.core.trees import walk
+from checkpointer.core.trees import join, walk
 from shared.workspace import SnapshotRef
 
 THREADS_MAX: Final = 4
@@ -267,7 +267,11 @@ class _Save:
             content_bytes=seen.data_bytes,
             torn=cut_torn(torn),
             excludes=job.excludes,
-            hot=next_hot(parent.hot, tree.made.changed) if parent else (),
+            hot=next_hot(
+                parent.hot if parent else (),
+                tree.made.changed if parent else (),
+                [join(one.path, name) for one in seen.folders for name in one.accessed],
+            ),
         )
         return publish(snapshot, tree, basis, self._packing, self._bridge)
 

@@ -121,7 +121,7 @@ class _Scanner:
     def _list(self, path: bytes, entries: Iterable[os.DirEntry[str]]) -> list[bytes]:
         """List one directory; return the paths of those in it."""
         device, started_ns = self.result.device, self.result.started_ns
-        recent_ns, since_ns = started_ns - RACY_COARSE_NS, self._look.accessed_since_ns
+        recent_ns = started_ns - RACY_COARSE_NS
         excluded = self._look.excludes.match if self._look.excludes else None
         names, records, below = list[str](), list[bytes](), list[str]()
         racy, accessed = list[str](), list[str]()
@@ -148,7 +148,7 @@ class _Scanner:
                 if links > 1:
                     place = _Place(len(self.result.folders), len(names), name)
                     self._linked.setdefault(inode, []).append(place)
-                if since_ns is not None and about.st_atime_ns > since_ns:
+                if about.st_atime_ns > about.st_ctime_ns:
                     accessed.append(name)
             elif kind == stat.S_IFDIR:
                 if not path and name == _LOST_AND_FOUND and uid == 0:
