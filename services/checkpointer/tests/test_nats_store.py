@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from checkpointer.adapters.stores.over_nats import PENDING_BYTES, NatsStore
+from checkpointer.adapters.stores.over_nats import PACK_BYTES_MAX, PENDING_BYTES, NatsStore
 from checkpointer.loops.patient_store import PatientStore
 from shared import packs
 from shared.bus import Bus
@@ -95,6 +95,21 @@ async def test_a_full_store_refuses_and_takes_again_when_there_is_room(
     again = store.new_key("acme", "session01")[:-1] + keys[0][-1]
     await store.put(again, bytes(MIB))
     assert await store.get(again) == bytes(MIB)
+
+
+async def test_large_packs_are_stored_one_after_another(
+    provisioned_cluster: Cluster, connect: Connect
+) -> None:
+    """An index of a large workspace, say, while small ones are stored too; above the bound it is refused."""
+    store = await opened(connect, provisioned_cluster)
+    contents = [random.Random(size).randbytes(size * MIB) for size in (20, 1, 20, 1, 1)]
+    keys = [store.new_key("acme", "session01") for _ in contents]
+    await asyncio.gather(*(store.put(key, data) for key, data in zip(keys, contents, strict=True)))
+    for key, data in zip(keys, contents, strict=True):
+        assert await store.get(key) == data
+        await store.delete(key)
+    with pytest.raises(LimitExceeded, match="a pack has at most 134217728"):
+        await store.put(keys[0], bytes(PACK_BYTES_MAX + 1))
 
 
 async def test_a_pack_of_which_a_part_is_gone_is_not_got(

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from checkpointer.adapters.stores import names
+from checkpointer.adapters.stores.turns import Turns
 from checkpointer.core.keys import PackKey, folder, parse_key, parse_prefix
 from checkpointer.core.parts import HEAD, PART_BYTES, cut, part_size, parts_of
 from checkpointer.core.shards import Shards
@@ -35,8 +36,11 @@ from shared.limits import PACK_STORE_BYTES_MAX
 from shared.objects.window import WINDOW_CHUNKS_MAX
 
 PACK_BYTES = 4 * 1024 * 1024
-PACK_BYTES_MAX = 16 * 1024 * 1024
-PENDING_BYTES = 3 * PACK_BYTES_MAX
+PACK_BYTES_MAX = 128 * 1024 * 1024
+"""The servers take a thousand messages in a batch. Indexes of large workspaces are the largest there are."""
+LARGE_BYTES = 2 * PACK_BYTES
+"""What is larger is sent alone."""
+PENDING_BYTES = PACK_BYTES_MAX + LARGE_BYTES
 """What a connection for packs must be ready to have unsent (`BusOptions.pending_bytes_max`)."""
 PUTS_AT_ONCE = 2
 SIZE = "Pack-Bytes"
@@ -44,7 +48,9 @@ SIZE = "Pack-Bytes"
 ALIVE_S = 0.5
 """A leader that does not answer a small question for so long gets no pack."""
 PUT_S = 10.0
-"""Longest wait for the word that a pack is stored."""
+"""Longest wait for the word that a pack is stored, and besides"""
+PUT_BYTES_PER_S = 8 * 1024 * 1024
+"""as long as it takes at this rate: disks that sync, three of them."""
 LOOK_EVERY_S = 1.0
 """So often its leader is asked for a sign of life meanwhile."""
 READ_S = 4.0
@@ -63,7 +69,7 @@ class NatsStore:
         self.id = store_id
         self._bus = bus
         self._shards = Shards(random.randrange(SHARDS))
-        self._puts = asyncio.Semaphore(PUTS_AT_ONCE)
+        self._turns = Turns(PUTS_AT_ONCE, LARGE_BYTES)
         self._reads = asyncio.Semaphore(WINDOW_CHUNKS_MAX)
 
     @classmethod
@@ -110,7 +116,7 @@ class NatsStore:
             Write(_subject(where, str(number)), bytes(part), headers=headers)
             for number, part in enumerate(cut(data))
         ]
-        async with self._puts:
+        async with self._turns.take(len(data)):
             try:
                 if not self._shards.is_sure(shard, time.monotonic()):
                     await self._probe(shard)
@@ -147,7 +153,8 @@ class NatsStore:
             OutcomeUnknown: no answer within `PUT_S`, or no leader any more.
             ServiceError: others as `Bus.batch`.
         """
-        batch = asyncio.create_task(self._bus.batch(writes, timeout_s=PUT_S), name="pack-put")
+        answer_s = PUT_S + sum(len(write.data) for write in writes) / PUT_BYTES_PER_S
+        batch = asyncio.create_task(self._bus.batch(writes, timeout_s=answer_s), name="pack-put")
         try:
             while not (await asyncio.wait({batch}, timeout=LOOK_EVERY_S))[0]:
                 try:
