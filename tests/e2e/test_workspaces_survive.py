@@ -127,6 +127,13 @@ async def test_a_task_whose_worker_is_killed_goes_on_by_its_rule(
     assert [line for line in result.stdout.splitlines() if line.startswith("attempt")] == rule.said
     assert after.stdout.splitlines() == rule.kept
     assert [each.cause for each in result.raw.interruptions] == ["process_exit"]
+    recovery = result.raw.recovery
+    assert recovery is not None
+    assert (recovery.rule, recovery.cause) == (rule.name, "process_exit")
+    rolled_back = (
+        None if rule.name == "rerun" else 0
+    )  # what it had written is begun again, or all there
+    assert recovery.work_lost_bytes == rolled_back
     await session.close()
 
 
