@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,11 @@ import pytest
 from msgspec.structs import replace
 
 from checkpointer.testing.live import TENANT, Live, Owned, files, fill, packs_of, saved
-from shared import messages, subjects
+from shared import subjects
 from shared.bus import Bus
 from shared.cluster import Cluster
 from shared.ids import home
 from shared.testing.wait import until
-from shared.workspace import WorkspaceHead
 
 
 async def test_it_beats_and_leaves_when_it_is_asked_to(live: Live) -> None:
@@ -93,13 +93,7 @@ async def test_a_dead_pods_workspace_is_rescued(live: Live, owned: Owned) -> Non
     assert answer.snapshot.id != first.id
     assert (record.state, record.owner, record.boundary) == ("queued", None, answer.snapshot)
     assert await live.ask(ask, "rescue") == answer
-    session = owned.record.session
-    head = await live.bus.read_last(
-        subjects.state_stream(home(session)),
-        subjects.workspace_head("default", TENANT, session),
-    )
-    assert head is not None
-    retained = messages.decode(head.data, WorkspaceHead).retained
+    retained = (await owned.head()).retained
     assert [(each.snapshot.id, each.epoch) for each in retained] == [
         (first.id, 1),
         (answer.snapshot.id, 2),
@@ -147,6 +141,27 @@ async def test_what_an_ended_session_left_is_deleted(live: Live, owned: Owned) -
         return head is None and not await packs_of(live.bus, session)
 
     await until(is_gone, within_s=15)
+
+
+async def test_snapshots_beyond_their_time_are_collected(live: Live, owned: Owned) -> None:
+    """By the look at all heads with which a checkpointer begins; what stays is whole."""
+    workspace = live.workspace(owned.pod)
+    newest = None
+    for number in range(20):
+        (workspace / "counter").write_bytes(random.Random(number).randbytes(20_000))
+        newest = await saved(owned, newest)
+    await owned.write(replace(owned.record, boundary=newest))
+    live.kill()
+    await live.start()
+
+    async def is_collected() -> bool:
+        return len((await owned.head()).retained) <= 11  # the last ten, and the hour's
+
+    await until(is_collected, within_s=15)
+    answer = await live.ask(owned.asking("restore", newest))
+
+    assert answer.state == "done", answer.error
+    assert (workspace / "counter").read_bytes() == random.Random(19).randbytes(20_000)
 
 
 async def test_a_folder_can_be_the_store(

@@ -27,6 +27,7 @@ from shared.workspace import (
     Mark,
     Op,
     SnapshotRef,
+    WorkspaceHead,
 )
 
 TENANT = "acme"
@@ -162,6 +163,16 @@ class Owned:
         stored = await self.live.bus.read_last(*self.where)
         assert stored is not None
         return messages.decode(stored.data, Record)
+
+    async def head(self) -> WorkspaceHead:
+        """Return the workspace head as it is stored."""
+        session = self.record.session
+        stored = await self.live.bus.read_last(
+            subjects.state_stream(home(session)),
+            subjects.workspace_head("default", TENANT, session),
+        )
+        assert stored is not None
+        return messages.decode(stored.data, WorkspaceHead)
 
     def asking(
         self, op: Op, snapshot: SnapshotRef | None = None, *, pod: str = "", job: str = ""
