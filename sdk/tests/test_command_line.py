@@ -149,6 +149,19 @@ def test_long_facts_wrap_beside_their_names(
     assert capsys.readouterr().out.splitlines() == ["why  one two three", "     four five"]
 
 
+def test_a_word_wider_than_the_terminal_is_cut_in_a_sentence_but_an_id_is_not(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What strangers sent may be quoted in a reason; an id is there to be copied."""
+    monkeypatch.setenv("COLUMNS", "20")
+
+    print_facts({"why": "got " + "w" * 30, "id": "i" * 30})
+
+    lines = capsys.readouterr().out.splitlines()
+    assert max(len(line) for line in lines if "i" * 9 not in line) <= 20
+    assert "i" * 30 in lines
+
+
 def test_strangers_words_do_not_move_the_cursor() -> None:
     """Reasons and bodies may hold what a terminal would obey."""
     assert plain("a\x1b[2J\r\nb\tc\u202e") == "a\\x1b[2J\\r\nb\tc\\u202e"

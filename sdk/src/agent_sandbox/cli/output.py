@@ -153,7 +153,8 @@ def print_facts(facts: Mapping[str, Any]) -> None:
     beside = max((len(name) for name in told), default=0) + 2
     for name, value in told.items():
         if beside + max(len(word) for word in value.split(" ")) > console.width:
-            console.print(Text(f"{name}\n{value}"), soft_wrap=True)
+            # Below its name. An id stays whole, so that it can be copied; in a sentence what is too long is cut.
+            console.print(Text(f"{name}\n{value}"), soft_wrap=" " not in value, overflow="fold")
             continue
         lines = Text(value).wrap(console, max(1, console.width - beside))
         for number, line in enumerate(lines):
