@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import http.server
 import json
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -125,6 +127,35 @@ async def test_a_bucket_that_is_not_there_is_said(s3_url: str) -> None:
         await S3Store.open(replace(missing, bucket="nowhere-at-all"), "this")
     with pytest.raises(Unavailable, match="open s3://"):
         await S3Store.open(replace(missing, endpoint="http://127.0.0.1:1"), "this")
+
+
+class Unable(http.server.BaseHTTPRequestHandler):
+    """A server that does nothing of what it is asked."""
+
+    def do_PUT(self) -> None:
+        """Say so."""
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.send_error(501)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing more."""
+
+
+async def test_a_store_that_lacks_a_verb_is_refused() -> None:
+    """At once and with what it lacks: to try again would be of no use."""
+    with http.server.HTTPServer(("127.0.0.1", 0), Unable) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        address = S3Address(
+            bucket="bucket",
+            endpoint=f"http://127.0.0.1:{server.server_port}",
+            access_key_id="k",
+            secret_access_key="s",
+        )
+        with pytest.raises(Rejected, match="the store does not do that"):
+            await S3Store.open(address, "this")
+        server.shutdown()
+        thread.join(5)
 
 
 async def test_no_secret_is_said(s3_url: str) -> None:

@@ -22,6 +22,7 @@ from shared.errors import (
     InvalidMessage,
     NotFound,
     OutcomeUnknown,
+    Rejected,
     ServiceError,
     Unavailable,
 )
@@ -201,6 +202,8 @@ class S3Store:
         except TimeoutError as exc:
             raise unknown(f"{what}: no answer for {CALL_S:.0f} s") from exc
         except (errors.BaseError, OSError) as exc:
+            if "501 Not Implemented" in str(exc):
+                raise Rejected(f"{what}: the store does not do that: {self._said(exc)}") from None
             raise unknown(f"{what}: {self._said(exc)}") from None
 
     def _said(self, error: Exception) -> str:
