@@ -18,7 +18,7 @@ from shared.testing.wait import until
 @pytest.mark.parametrize(
     "number", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("op", ["save", "restore"])
+@pytest.mark.parametrize("op", ["save", pytest.param("restore", marks=pytest.mark.slow)])
 async def test_a_job_ends_well_though_its_checkpointer_dies_in_the_middle(
     live: Live, owned: Owned, op: Any, number: signal.Signals
 ) -> None:
