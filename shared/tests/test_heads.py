@@ -164,6 +164,15 @@ class TestHeads:
 
         assert (released.state, released.boundary, released.lost) == ("idle", NEW, None)
 
+    def test_what_a_checkpoint_may_hold_is_not_lost_yet(self) -> None:
+        """Who goes on with it has all; who goes back to the boundary says what is gone."""
+        mid = heads.checkpoint(UNSAVED, HOLD, snapshot=NEW, task="task-0008")
+
+        revoked = transitions.revoke(mid, death=DIED, now_ms=3_000)
+
+        assert (revoked.lost, revoked.checkpoint_stale_ms) == (None, 2_500)
+        assert heads.lose_unsaved(revoked, cause="rolled_back", now_ms=4_000).losses == 1
+
     def test_a_loss_says_what_the_session_goes_back_to(self) -> None:
         """The time of its boundary; without one it goes on empty."""
         held = replace(UNSAVED, boundary=OLD)

@@ -272,7 +272,7 @@ SPOILT: dict[str, tuple[str, Callable[..., Record]]] = {
         lambda record, **act: replace(REVOKE(record, **act), epoch=record.epoch),
     ),
     "wakes nobody": ("wake", lambda record, **_: record),
-    "loses a workspace in silence": ("lose_unsaved", lambda record, **_: record),
+    "loses a workspace in silence": ("give_up", lambda record, **_: record),
 }
 
 

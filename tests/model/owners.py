@@ -52,7 +52,12 @@ def _looking(turn: Turn, index: int, worker: Worker) -> None:
             ):
                 draft.put(index, worker._replace(at="interrupting", task=task))
                 return
-            workspace = _restored(turn, draft, task)
+            workspace, truth = _restored(turn, draft, task)
+            if truth is not draft.truth:
+                if not worker.fresh:
+                    draft.put(index, worker._replace(at="refused", fresh=False, task=-1))
+                    return
+                draft.write(truth, by=WORKERS[index])
         if not turn.scenario.snapshots:  # what a stopped task left behind is its user's affair
             workspace = tuple(done for done in workspace if done >= 0)
         draft.put(index, worker._replace(at="running", task=task, workspace=(*workspace, task)))
@@ -60,17 +65,17 @@ def _looking(turn: Turn, index: int, worker: Worker) -> None:
     turn.step(f"worker {index}: reads the inbox", look)
 
 
-def _restored(turn: Turn, draft: Draft, task: int) -> Tasks:
-    """Return what a task begins with."""
+def _restored(turn: Turn, draft: Draft, task: int) -> tuple[Tasks, Truth]:
+    """Return what a task begins with, and the record that says what is not in that."""
     rule = turn.scenario.on_interrupt
     if rule == "rerun" and not turn.rules.rerun_begins_at_boundary:
         rule = "resume"
-    workspace = turn.book.restored(_truth(draft), task, rule)
+    workspace, truth = turn.book.restored(_truth(draft), task, rule)
     if draft.due is not None and draft.due[0] == task and rule == turn.scenario.on_interrupt:
         if workspace != draft.due[1]:
             raise Broken(f"P12 {draft.due[1]} was rescued, task {task} finds {workspace}")
         draft.due = None
-    return workspace
+    return workspace, truth
 
 
 def _running(turn: Turn, index: int, worker: Worker) -> None:

@@ -86,7 +86,7 @@ def once(compute: Transition[P]) -> Transition[P]:
 
 
 def tried(act: Callable[P, Truth], *args: P.args, **kwargs: P.kwargs) -> Truth | None:
-    """Return the record to write; None: the transitions forbid it now."""
+    """Return the record to write; None: it is forbidden now."""
     try:
         return act(*args, **kwargs)
     except Conflict:
@@ -94,12 +94,7 @@ def tried(act: Callable[P, Truth], *args: P.args, **kwargs: P.kwargs) -> Truth |
 
 
 def abstracted(record: Record, *, classes: bool = False) -> Record:
-    """Return the record without what no rule looks at.
-
-    Args:
-        record: any record.
-        classes: sessions wait in more urgent lanes and less urgent ones; else all in the most urgent.
-    """
+    """Return the record without what no rule looks at; without `classes` all wait in the most urgent lane."""
     waits = record.state in ("queued", "rescuing")
     return replace(
         record,
@@ -235,10 +230,16 @@ class Book:
         record = heads.checkpoint(truth.record, hold, snapshot=snapshot, task=str(task))
         return self._truth(record, truth.known)
 
-    def restored(self, truth: Truth, task: int, rule: OnInterrupt) -> Tasks:
-        """Return what a workspace holds before a task runs."""
+    def restored(self, truth: Truth, task: int, rule: OnInterrupt) -> tuple[Tasks, Truth]:
+        """Return what a workspace holds before a task runs, and the record that says what is not in it."""
         head = heads.head_for(truth.record, str(task), rule)
-        return () if head.snapshot is None else self._contents[head.snapshot.id]
+        files = () if head.snapshot is None else self._contents[head.snapshot.id]
+        return files, truth if head.which == "latest" else self.without_unsaved(truth)
+
+    @once
+    def without_unsaved(self, truth: Truth) -> Truth:
+        """Say what no snapshot holds."""
+        return self._truth(heads.lose_unsaved(truth.record, cause="", now_ms=1), truth.known)
 
     @once
     def release(self, truth: Truth, hold: Hold, position: int) -> Truth:

@@ -71,6 +71,7 @@ SLOW = {
     "rescue-twice": _scenario(1, crash=2, rescue=2, rest=RESUME),
     "rescue-checkpoint": _scenario(1, crash=1, checkpoint=1, rescue=1, rest=RESUME),
     "relaxed-twice": _scenario(2, crash=2, rescue=1, rest=RELAXED),
+    "relaxed-cancel": _scenario(1, crash=1, rescue=1, cancel=1, rest=RELAXED | RESUME),
     "relaxed-resume": _scenario(1, crash=2, checkpoint=1, rest=RELAXED | RESUME),
     "everything": _scenario(1, crash=1, lost=1, suspect=1, cancel=1),
 }

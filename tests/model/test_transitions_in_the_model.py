@@ -73,7 +73,7 @@ BROKEN = {
         ("revoke", lambda record, **_: record), QUICK["tiny-crash"], "P1",
     ),
     "a lost workspace is not mentioned": (
-        ("lose_unsaved", lambda record, **_: record), VOLATILE, "P10",
+        ("give_up", lambda record, **_: record), VOLATILE, "P10",
     ),
     "a result leaves the boundary behind": (
         _spoilt("saved", lambda before, _: {"boundary": before.boundary}), CANCEL, "P2",

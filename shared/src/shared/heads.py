@@ -74,6 +74,13 @@ def lose_unsaved(record: Record, *, cause: str, now_ms: int) -> Record:
     return _lose(record, cause=cause, now_ms=now_ms, back_to=record.boundary)
 
 
+def give_up(record: Record, *, cause: str, now_ms: int) -> Record:
+    """Return the record of a session whose pod goes. A snapshot from the middle of a task may hold what the boundary does
+    not: then whoever goes on from the boundary all the same says what is gone (`lose_unsaved`).
+    """
+    return record if record.latest else lose_unsaved(record, cause=cause, now_ms=now_ms)
+
+
 def lose_snapshot(record: Record, hold: Hold, *, which: Which, cause: str, now_ms: int) -> Record:
     """Return the record of a session one of whose heads can't be restored any more.
 

@@ -11,8 +11,8 @@ Nothing here knows time, NATS or randomness: `now_ms` is an argument.
     running --postpone--> waiting --wake--> queued;  queued --wake--> queued, in a more urgent lane
     any live state that nobody runs --end--> cancelled | expired | rejected | poison
 
-The first task's payload lies beside the record; later ones lie in the inbox, done up to the sequence `position`.
-How the two heads of the workspace move stands in `shared.heads`.
+The first task's payload lies beside the record, later ones in the inbox, done up to the sequence `position`. How the two
+heads of the workspace move stands in `shared.heads`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from msgspec.structs import asdict, replace
 from shared import limits
 from shared.classes import is_more_urgent
 from shared.errors import Conflict
-from shared.heads import lose_unsaved, newest, saved
+from shared.heads import give_up, newest, saved
 from shared.messages import Interruption
 from shared.record import (
     Death,
@@ -148,7 +148,7 @@ def release(
         StaleEpoch: somebody else owns the session now.
     """
     kept = skip(record, hold, position=position)
-    return lose_unsaved(
+    return give_up(
         replace(kept, state="idle", owner=None, node=None, attempt=0, lane=record.client_lane),
         cause=cause,
         now_ms=now_ms,
@@ -190,7 +190,7 @@ def postpone(record: Record, hold: Hold, *, until_ms: int, now_ms: int) -> Recor
     """
     check_mine(record, hold, "postpone")
     waiting = replace(record, state="waiting", owner=None, node=None, wake_at_ms=until_ms)
-    return lose_unsaved(waiting, cause="postponed", now_ms=now_ms)
+    return give_up(waiting, cause="postponed", now_ms=now_ms)
 
 
 def revoke(record: Record, *, death: Death, now_ms: int, rescue: Rescue | None = None) -> Record:
@@ -209,8 +209,11 @@ def revoke(record: Record, *, death: Death, now_ms: int, rescue: Rescue | None =
         Conflict: nobody owns it, or a rescue is to be rescued.
     """
     check_state(record, "revoke", "running", *([] if rescue else ["rescuing"]))
+    after = _interrupted(record, death, now_ms) if record.state == "running" else record
+    if rescue is None:
+        after = give_up(after, cause=death.cause, now_ms=now_ms)
     revoked = replace(
-        record if rescue else lose_unsaved(record, cause=death.cause, now_ms=now_ms),
+        after,
         state="queued",
         owner=None,
         node=None,
@@ -218,8 +221,6 @@ def revoke(record: Record, *, death: Death, now_ms: int, rescue: Rescue | None =
         lane="recovery",
         rescue_until_ms=0,
     )
-    if record.state == "running":
-        revoked = _interrupted(record, revoked, death, now_ms)
     if revoked.deaths >= limits.DEATHS_MAX and record.state == "running":
         return replace(revoked, state="poison", ended_ms=now_ms, end_reason="deaths")
     if rescue is None:
@@ -234,12 +235,12 @@ def revoke(record: Record, *, death: Death, now_ms: int, rescue: Rescue | None =
     )
 
 
-def _interrupted(record: Record, revoked: Record, death: Death, now_ms: int) -> Record:
+def _interrupted(record: Record, death: Death, now_ms: int) -> Record:
     """Count what befell the task in hand."""
     if not death.in_task:
-        return replace(revoked, **_FORGIVEN)
-    if death.task and record.death_task not in ("", death.task):
-        revoked = replace(revoked, **_FORGIVEN)
+        return replace(record, **_FORGIVEN)
+    other = death.task and record.death_task not in ("", death.task)
+    before = replace(record, **_FORGIVEN) if other else record
     interruption = Interruption(
         cause=death.cause,
         epoch=record.epoch,
@@ -249,10 +250,10 @@ def _interrupted(record: Record, revoked: Record, death: Death, now_ms: int) -> 
         since_ms=max(record.claimed_ms, record.last_done_ms),
     )
     return replace(
-        revoked,
-        deaths=revoked.deaths + death.process_died,
+        before,
+        deaths=before.deaths + death.process_died,
         death_task=death.task or record.death_task,
-        interruptions=(*revoked.interruptions, interruption)[-limits.INTERRUPTIONS_KEPT :],
+        interruptions=(*before.interruptions, interruption)[-limits.INTERRUPTIONS_KEPT :],
     )
 
 
