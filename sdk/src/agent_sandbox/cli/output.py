@@ -154,7 +154,11 @@ def print_facts(facts: Mapping[str, Any]) -> None:
     for name, value in told.items():
         if beside + max(len(word) for word in value.split(" ")) > console.width:
             # Below its name. An id stays whole, so that it can be copied; in a sentence what is too long is cut.
-            console.print(Text(f"{name}\n{value}"), soft_wrap=" " not in value, overflow="fold")
+            below = Text(f"{name}\n{value}")
+            if " " in value:
+                console.print(below, overflow="fold")
+            else:
+                console.print(below, soft_wrap=True)
             continue
         lines = Text(value).wrap(console, max(1, console.width - beside))
         for number, line in enumerate(lines):
