@@ -7,6 +7,7 @@ import os
 import sys
 
 from checkpointer import app
+from checkpointer.adapters.engine.collector import calm_collector
 from checkpointer.settings import PREFIX, CheckpointerSettings
 from shared import logs, service
 from shared.settings import SettingsError, load
@@ -20,6 +21,7 @@ def main() -> int:
         sys.stderr.write(f"checkpointer: {exc}\n")
         return 2
     logs.configure(service="checkpointer", level=settings.log_level, instance=settings.node)
+    calm_collector()
     return asyncio.run(service.run(lambda stop: app.run(settings, stop), drain_s=settings.drain_s))
 
 
