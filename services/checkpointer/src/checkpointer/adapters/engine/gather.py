@@ -85,7 +85,7 @@ class Gatherer:
             owner: this gatherer's number.
         """
         self._folders = folders
-        self._parent = parent
+        self._known: Index | frozenset[bytes] = parent if len(parent) else frozenset()
         self._claims = claims
         self._owner = owner
         self._codec = Codec()
@@ -197,7 +197,7 @@ class Gatherer:
         if chunk[:_LOOK_BYTES] == _ZEROS[: min(size, _LOOK_BYTES)] and _is_zero(chunk):
             return ZERO_ID
         one = make_id(chunk)
-        if one in self._mine or one in self._parent:
+        if one in self._mine or one in self._known:
             return one
         if self._claims.setdefault(one, self._owner) != self._owner:
             return one
