@@ -5,9 +5,10 @@ from __future__ import annotations
 import http.server
 import json
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import obstore
 import pytest
 from msgspec.structs import replace
 
@@ -15,7 +16,7 @@ from checkpointer.adapters.stores.local import LocalStore
 from checkpointer.adapters.stores.opening import open_store, parse_address
 from checkpointer.adapters.stores.s3 import S3Address, S3Store
 from checkpointer.loops.probe_store import LyingStore, probe_store
-from checkpointer.ports.blobs import StoredPack
+from checkpointer.ports.blobs import BlobStore, StoredPack
 from checkpointer.testing.fault_store import FaultStore, at, every
 from checkpointer.testing.s3_server import make_bucket
 from shared.errors import InvalidMessage, NotFound, Rejected, Unavailable
@@ -232,3 +233,65 @@ def test_a_credentials_file_is_its_owner_s_alone(tmp_path: Path) -> None:
     assert "s3cret" not in str(caught.value)
     with pytest.raises(InvalidMessage, match="No such file"):
         parse_address("s3://bucket", str(tmp_path / "missing"))
+
+
+@pytest.fixture(params=["local", "s3"])
+async def store_that_goes(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[tuple[BlobStore, Callable[[], None]]]:
+    """A store, and what puts an empty place where it was: a disk that is not mounted any more, say."""
+    opened: BlobStore
+    if request.param == "local":
+        opened = await LocalStore.open(tmp_path / "packs", "this")
+        there = tmp_path / "packs"
+
+        def go() -> None:
+            there.rename(tmp_path / "elsewhere")
+            there.mkdir()
+    else:
+        address = make_bucket(request.getfixturevalue("s3_url"), unique("bucket").lower())
+        opened = await S3Store.open(address, "this")
+        bucket = opened._bucket
+
+        def go() -> None:
+            obstore.delete(bucket, [found["path"] for found in obstore.list(bucket).collect()])
+
+    yield opened, go
+    await opened.close()
+
+
+async def test_of_a_store_that_is_gone_nothing_is_believed_to_be_missing(
+    store_that_goes: tuple[BlobStore, Callable[[], None]],
+) -> None:
+    """Else a session would begin anew, empty, though its files are there as soon as the store is there again."""
+    store, go = store_that_goes
+    key = store.new_key("acme", "session01")
+    await store.put(key, b"precious")
+    go()
+
+    for ask in (store.get(key), store.get(key, 1, 2), store.size(key)):
+        with pytest.raises(Unavailable, match="not there any more"):
+            await ask
+    with pytest.raises(Unavailable, match="not there any more"):
+        _ = [pack async for pack in store.list("acme/")]
+
+
+async def test_nothing_is_done_in_a_folder_that_is_another_store_now(tmp_path: Path) -> None:
+    """Neither read, written nor removed: two disks were mounted the wrong way round."""
+    store = await LocalStore.open(tmp_path / "packs", "this")
+    other = await LocalStore.open(tmp_path / "other", "this")
+    key = store.new_key("acme", "session01")
+    await other.put(key, b"the other's")
+    (tmp_path / "packs").rename(tmp_path / "elsewhere")
+    (tmp_path / "other").rename(tmp_path / "packs")
+
+    for ask in (
+        store.put(store.new_key("acme", "session01"), b"new"),
+        store.get(store.new_key("acme", "session01")),
+        store.delete(key),
+    ):
+        with pytest.raises(Unavailable, match="another store is there"):
+            await ask
+    assert (tmp_path / "packs" / key).read_bytes() == b"the other's"
+    await store.close()
+    await other.close()

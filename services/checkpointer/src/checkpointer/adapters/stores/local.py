@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -93,14 +93,22 @@ class LocalStore:
     async def get(self, key: str, start: int = 0, length: int | None = None) -> bytes:
         """Return a pack's bytes; see `BlobStore`."""
         place = self._path(key)
-        return await self._call(
-            f"get {key}", lambda: _read(place, start, length), unknown=Unavailable
-        )
+
+        def read() -> bytes:
+            with self._believing_absence():
+                return _read(place, start, length)
+
+        return await self._call(f"get {key}", read, unknown=Unavailable)
 
     async def size(self, key: str) -> int:
         """Return a pack's size; see `BlobStore`."""
         place = self._path(key)
-        return await self._call(f"size {key}", lambda: place.stat().st_size, unknown=Unavailable)
+
+        def look() -> int:
+            with self._believing_absence():
+                return place.stat().st_size
+
+        return await self._call(f"size {key}", look, unknown=Unavailable)
 
     async def list(self, prefix: str = "") -> AsyncIterator[StoredPack]:
         """Yield all packs; see `BlobStore`."""
@@ -111,6 +119,7 @@ class LocalStore:
                 what, lambda: list(islice(found, LIST_AT_ONCE)), unknown=Unavailable
             )
             if not some:
+                await self._call(what, self._check_mark, unknown=Unavailable)
                 return
             for pack in some:
                 yield pack
@@ -118,7 +127,12 @@ class LocalStore:
     async def delete(self, key: str) -> None:
         """Remove a pack; see `BlobStore`."""
         place = self._path(key)
-        await self._call(f"delete {key}", lambda: _delete(place), unknown=OutcomeUnknown)
+
+        def delete() -> None:
+            self._check_mark()
+            _delete(place)
+
+        await self._call(f"delete {key}", delete, unknown=OutcomeUnknown)
 
     async def close(self) -> None:
         """Let threads end."""
@@ -136,13 +150,36 @@ class LocalStore:
         except TimeoutError as exc:
             raise unknown(f"{what}: the disk does not answer for {CALL_S:.0f} s") from exc
         except FileNotFoundError as exc:
-            missing = "store" if what.startswith("open") else "pack"
+            missing = "pack" if self.id else "store"
             raise NotFound(f"{what}: there is no such {missing}") from exc
         except OSError as exc:
             text = f"{what}: {exc.strerror or exc}"
             raise (LimitExceeded if exc.errno in _FULL else Unavailable)(text) from exc
 
+    @contextmanager
+    def _believing_absence(self) -> Iterator[None]:
+        """What is not there is missing only if the store itself is there, not an empty mount point in its place."""
+        try:
+            yield
+        except FileNotFoundError:
+            self._check_mark()
+            raise
+
+    def _check_mark(self) -> None:
+        """Make sure that the folder is still the store that was opened.
+
+        Raises:
+            Unavailable: it is gone, or another one is in its place.
+        """
+        try:
+            found = _marked(self._root, "")
+        except (FileNotFoundError, InvalidMessage) as exc:
+            raise Unavailable(f"local:{self._root}: the store is not there any more") from exc
+        if found != self.id:
+            raise Unavailable(f"local:{self._root}: another store is there, {found}")
+
     def _put(self, place: Path, data: bytes) -> None:
+        self._check_mark()
         attempt = self._root / _TRIES / uuid4().hex
         try:
             with attempt.open("xb") as file:

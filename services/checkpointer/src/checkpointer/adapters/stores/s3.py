@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
@@ -92,8 +92,7 @@ class S3Store:
         mark = marks.fresh("s3", cluster)
         with store._translated(f"open {address!r}", unknown=Unavailable, missing="bucket"):
             if not (cluster and await store._mark(mark)):
-                found = await _within(obstore.get_async(store._bucket, marks.NAME))
-                mark = marks.read(bytes(await found.bytes_async()), repr(address), cluster)
+                mark = await store._read_mark(cluster)
         store.id = mark.id
         return store
 
@@ -106,6 +105,25 @@ class S3Store:
         except (errors.AlreadyExistsError, errors.PreconditionError):
             return False
         return True
+
+    async def _read_mark(self, cluster: str) -> marks.Mark:
+        found = await _within(obstore.get_async(self._bucket, marks.NAME))
+        data = bytes(await _within(found.bytes_async()))
+        return marks.read(data, repr(self._address), cluster)
+
+    async def _check_mark(self) -> None:
+        """Make sure that the bucket is still the store that was opened: what is not there is missing only then.
+
+        Raises:
+            Unavailable: it is gone, or another one is in its place.
+        """
+        try:
+            with self._translated(f"look at {self._address!r}", unknown=Unavailable):
+                found = (await self._read_mark("")).id
+        except (NotFound, InvalidMessage) as exc:
+            raise Unavailable(f"{self._address!r}: the store is not there any more") from exc
+        if found != self.id:
+            raise Unavailable(f"{self._address!r}: another store is there, {found}")
 
     def new_key(self, tenant: str, session: str) -> str:
         """Return a new key; see `BlobStore`."""
@@ -121,19 +139,21 @@ class S3Store:
                 )
             except (errors.AlreadyExistsError, errors.PreconditionError) as exc:
                 raise AlreadyDone(f"put {key}: there is a pack of that name") from exc
+            except errors.NotFoundError as exc:
+                raise Unavailable(f"put {key}: there is no such bucket") from exc
 
     async def get(self, key: str, start: int = 0, length: int | None = None) -> bytes:
         """Return a pack's bytes; see `BlobStore`."""
         parse_key(key)
-        size = await self.size(key) if start or length is not None else None
-        if size is None:
+        if not start and length is None:
             return await self._whole(key)
+        size = await self.size(key)
         if start > size:
             raise InvalidMessage(f"get {key}: it has {size} bytes, asked from {start}")
         end = size if length is None else min(size, start + length)
         if start == end:
             return b""
-        with self._translated(f"get {key}", unknown=Unavailable):
+        async with self._believing_absence(f"get {key}"):
             found = await _within(obstore.get_range_async(self._bucket, key, start=start, end=end))
             data = bytes(found)
         if len(data) != end - start:
@@ -145,7 +165,7 @@ class S3Store:
     async def size(self, key: str) -> int:
         """Return a pack's size; see `BlobStore`."""
         parse_key(key)
-        with self._translated(f"size {key}", unknown=Unavailable):
+        async with self._believing_absence(f"size {key}"):
             return int((await _within(obstore.head_async(self._bucket, key)))["size"])
 
     async def list(self, prefix: str = "") -> AsyncIterator[StoredPack]:
@@ -157,6 +177,7 @@ class S3Store:
             with self._translated(what, unknown=Unavailable):
                 page = await _within(anext(pages, None))
             if page is None:
+                await self._check_mark()
                 return
             for found in page:
                 try:
@@ -179,7 +200,7 @@ class S3Store:
         """See `BlobStore`: connections close with the object."""
 
     async def _whole(self, key: str) -> bytes:
-        with self._translated(f"get {key}", unknown=Unavailable):
+        async with self._believing_absence(f"get {key}"):
             found = await _within(obstore.get_async(self._bucket, key))
             data = bytes(await _within(found.bytes_async()))
         if len(data) != found.meta["size"]:
@@ -187,6 +208,15 @@ class S3Store:
                 f"get {key}: the store returned {len(data)} of {found.meta['size']} bytes"
             )
         return data
+
+    @asynccontextmanager
+    async def _believing_absence(self, what: str) -> AsyncIterator[None]:
+        try:
+            with self._translated(what, unknown=Unavailable):
+                yield
+        except NotFound:
+            await self._check_mark()
+            raise
 
     @contextmanager
     def _translated(
