@@ -21,7 +21,7 @@ from checkpointing import (
 from holding import SESSION, FakeTruth, body, entry, owned
 
 from shared import task, transitions
-from shared.errors import LimitExceeded, Unavailable
+from shared.errors import LimitExceeded, NotFound, Unavailable
 from shared.testing.plugin import Connect
 from shared.testing.wait import until
 from shared.workspace import Mark
@@ -244,6 +244,20 @@ class TestRestore:
 
         assert (truth.record.state, truth.record.boundary) == ("waiting", boundary)
         assert (FIRST in truth.results, pod.mark()) == (False, None)
+
+    async def test_a_boundary_that_is_missing_once_is_looked_for_again(self, place: Place) -> None:
+        """A read that went wrong costs a moment, not the session's files."""
+        await self.saved_session(place)
+        truth, pod = place.truth, place.new_pod()
+        place.store.fault = NotFound("there is no such pack")
+        woken = transitions.wake(truth.record, lane="batch")
+        holding = asyncio.ensure_future(pod.hold(truth, claimed(truth, woken)))
+        await until(lambda: pod.says[1] != "" or holding.done())
+        place.store.fault = None
+        await holding
+
+        assert (truth.results[FIRST].status, truth.record.losses) == ("ok", 0)
+        assert pod.sandbox.journal() == ["one"]
 
     async def test_a_boundary_that_is_gone_is_told_and_never_replaced_in_silence(
         self, place: Place

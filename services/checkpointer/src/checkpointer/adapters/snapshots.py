@@ -17,7 +17,7 @@ from checkpointer.adapters.engine.threads import Bridge, Packs
 from checkpointer.adapters.files.room import clear
 from checkpointer.core.entries import show
 from checkpointer.ports.engine import Owner, Place, Progress
-from shared.errors import InvalidMessage, NotFound, Unavailable
+from shared.errors import InvalidMessage, Unavailable
 from shared.messages import decode
 from shared.workspace import MARK, JobState, Mark, SnapshotRef
 
@@ -121,7 +121,7 @@ class SnapshotEngine:
 
         Raises:
             InvalidMessage: no pod is called so.
-            NotFound: it is not on this node (any more).
+            Unavailable: it is not on this node (any more).
         """
         if not _POD.fullmatch(pod):
             raise InvalidMessage(f"pod: no such name {pod[:80]!r}")
@@ -133,7 +133,8 @@ class SnapshotEngine:
         except FileNotFoundError as exc:
             if len(opened) == 3:
                 raise
-            raise NotFound(f"pod {pod} has no workspace on this node") from exc
+            # Not `NotFound`: the snapshot that is to be restored is as it was.
+            raise Unavailable(f"pod {pod} has no workspace on this node") from exc
         finally:
             for fd in opened:
                 os.close(fd)

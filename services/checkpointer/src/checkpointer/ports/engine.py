@@ -74,7 +74,7 @@ class Engine(Protocol):
 
         Raises:
             LimitExceeded: a bound of snapshots, or the store's (named, with the path).
-            NotFound: there is no such workspace.
+            Unavailable: there is no such workspace.
             Unavailable, OutcomeUnknown: the store.
         """
         ...

@@ -27,6 +27,8 @@ JOB_S = 600.0
 """Longest restore; what takes longer is asked for anew."""
 AGAIN_S = 0.5
 """Pause before one that failed is tried again."""
+LOST_TRIES = 3
+"""So often in a row a snapshot must be found missing or damaged to be given up: a read may have gone wrong once."""
 NO_ROOM_S = 30.0
 """A session that does not fit here is tried again after so long, elsewhere perhaps."""
 
@@ -68,18 +70,23 @@ class Restorer:
         end_at, self._cancelled = time.monotonic() + left_s, False
         if not self._leaving:
             self._ended.clear()
+        found_lost = 0
         while (left_s := end_at - time.monotonic()) > 0:
             try:
                 await self._try(held, task, head, min(JOB_S, left_s))
             except StaleEpoch:
                 raise
             except (NotFound, InvalidMessage) as exc:
-                await self._lose(held, head, exc)
-                return await self._give_back(held, 0)
+                found_lost += 1
+                if found_lost == LOST_TRIES:
+                    await self._lose(held, head, exc)
+                    return await self._give_back(held, 0)
+                self._say(exc)
             except LimitExceeded as exc:
                 log.warning("restore.refused", session_id=held.record.session, error=str(exc))
                 return await self._give_back(held, NO_ROOM_S)
             except ServiceError as exc:
+                found_lost = 0
                 self._say(exc)
             else:
                 self._say(None)
