@@ -18,7 +18,7 @@ def test_every_error_has_a_code_of_its_own() -> None:
     """A client tells them apart by it."""
     codes = [kind.code for kind in KINDS]
 
-    assert len(set(codes)) == len(codes) == 12
+    assert len(set(codes)) == len(codes) == 13
 
 
 def test_only_an_unknown_outcome_is_indefinite() -> None:

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from checkpointer.testing.live import TENANT, Live, Owned, files, fill, packs_of, saved
-from shared import subjects
+from shared import packs, subjects
 from shared.bus import Bus
 from shared.cluster import Cluster
 from shared.ids import home
@@ -49,6 +49,29 @@ async def test_what_one_pod_saved_another_restores(live: Live, owned: Owned) -> 
 
     assert answer.state == "done", answer.error
     assert answer.done_bytes == sum(map(len, before.values())) - len(before["link"])
+    assert files(live.workspace("default-1-1")) == before
+
+
+async def test_a_workspace_outlives_the_loss_of_the_snapshot_before(
+    live: Live, owned: Owned
+) -> None:
+    """It can't be read: the next save stores all that there is, instead of never being done."""
+    fill(live.workspace(owned.pod))
+    first = await saved(owned)
+    for shard in range(3):
+        await live.bus.js_api(f"STREAM.PURGE.{packs.stream(shard)}")
+    for remembered in (live.pods / owned.pod).iterdir():
+        if remembered.is_file():  # what it holds need not be read
+            remembered.unlink()
+    (live.workspace(owned.pod) / "src" / "main.py").write_text("print('later')\n")
+    before = files(live.workspace(owned.pod))
+
+    second = await saved(owned, first)
+
+    await owned.write(replace(owned.record, owner="default-1-1", epoch=2))
+    live.workspace("default-1-1")
+    answer = await live.ask(owned.asking("restore", second, pod="default-1-1"))
+    assert answer.state == "done", answer.error
     assert files(live.workspace("default-1-1")) == before
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import msgspec
@@ -21,7 +20,7 @@ from checkpointing import (
 from holding import SESSION, FakeTruth, body, entry, owned
 
 from shared import task, transitions
-from shared.errors import LimitExceeded, NotFound, Unavailable
+from shared.errors import LimitExceeded, Unavailable
 from shared.testing.plugin import Connect
 from shared.testing.wait import until
 from shared.workspace import Mark
@@ -202,113 +201,3 @@ class TestTheStoreIsDown:
 
         assert truth.results[SESSION].status == "ok"
         assert checkpointer.begun[0].job.endswith("-0001")
-
-
-class TestRestore:
-    """What is in the way of a restore."""
-
-    async def saved_session(self, place: Place) -> None:
-        """Leave an idle session with a boundary."""
-        pod = place.new_pod()
-        pod.sandbox.programs = {SESSION: writes("one")}
-        await pod.hold(place.truth, kept_session(place.truth))
-        place.truth.inbox = [entry(1)]
-
-    async def test_it_waits_for_the_store_and_says_so(self, place: Place) -> None:
-        """`restoring`, with reason; then the task runs."""
-        await self.saved_session(place)
-        truth, pod = place.truth, place.new_pod()
-        place.store.fault = Unavailable("the store does not answer")
-        woken = transitions.wake(truth.record, lane="batch")
-        holding = asyncio.ensure_future(pod.hold(truth, claimed(truth, woken)))
-        await until(lambda: pod.says[1] != "")
-        assert pod.says == ("restoring", "the store does not answer")
-        assert FIRST not in truth.results
-        place.store.fault = None
-        await holding
-
-        assert truth.results[FIRST].status == "ok"
-        assert pod.sandbox.journal() == ["one"]
-
-    async def test_a_worker_that_is_to_leave_gives_the_session_back(self, place: Place) -> None:
-        """Another one waits for the store in its place; nothing is saved over the boundary."""
-        await self.saved_session(place)
-        truth, pod = place.truth, place.new_pod()
-        boundary = truth.record.boundary
-        place.store.fault = Unavailable("the store does not answer")
-        woken = transitions.wake(truth.record, lane="batch")
-        holding = asyncio.ensure_future(pod.hold(truth, claimed(truth, woken)))
-        await until(lambda: pod.says[1] != "")
-        pod.leave()
-        await holding
-
-        assert (truth.record.state, truth.record.boundary) == ("waiting", boundary)
-        assert (FIRST in truth.results, pod.mark()) == (False, None)
-
-    async def test_a_boundary_that_is_missing_once_is_looked_for_again(self, place: Place) -> None:
-        """A read that went wrong costs a moment, not the session's files."""
-        await self.saved_session(place)
-        truth, pod = place.truth, place.new_pod()
-        place.store.fault = NotFound("there is no such pack")
-        woken = transitions.wake(truth.record, lane="batch")
-        holding = asyncio.ensure_future(pod.hold(truth, claimed(truth, woken)))
-        await until(lambda: pod.says[1] != "" or holding.done())
-        place.store.fault = None
-        await holding
-
-        assert (truth.results[FIRST].status, truth.record.losses) == ("ok", 0)
-        assert pod.sandbox.journal() == ["one"]
-
-    async def test_a_boundary_that_is_gone_is_told_and_never_replaced_in_silence(
-        self, place: Place
-    ) -> None:
-        """This pod runs nothing; the next one begins empty and says what was lost."""
-        await self.saved_session(place)
-        truth, pod = place.truth, place.new_pod()
-        place.store.snapshots.clear()
-        woken = transitions.wake(truth.record, lane="batch")
-        await pod.hold(truth, claimed(truth, woken))
-        assert (truth.record.state, truth.record.losses) == ("waiting", 1)
-        assert FIRST not in truth.results
-
-        after = place.new_pod()
-        again = transitions.wake(truth.record, lane="batch")
-        await after.hold(truth, claimed(truth, again))
-
-        lost = truth.results[FIRST].workspace_lost
-        assert lost is not None
-        assert (lost.cause, lost.back_to_ms) == ("snapshot_lost", 0)
-
-    async def test_a_task_past_its_deadline_waits_no_longer(self, place: Place) -> None:
-        """It expires, and the boundary stays."""
-        await self.saved_session(place)
-        truth, pod = place.truth, place.new_pod()
-        boundary = truth.record.boundary
-        due = task.encode_task(task.Command(argv=("true",), deadline_s=0.3))
-        now = msgspec.structs.replace(entry(1), body=due, accepted_ms=int(time.time() * 1000))
-        truth.inbox = [now]
-        place.store.fault = Unavailable("the store does not answer")
-        woken = transitions.wake(truth.record, lane="batch")
-        await pod.hold(truth, claimed(truth, woken))
-
-        assert truth.results[FIRST].status == "expired"
-        assert (truth.record.boundary, truth.record.losses) == (boundary, 0)
-
-    async def test_a_task_that_is_cancelled_waits_no_longer(self, place: Place) -> None:
-        """It ends at once as `cancelled`, the boundary stays, and the next task waits in its turn."""
-        await self.saved_session(place)
-        truth, pod = place.truth, place.new_pod()
-        truth.inbox = [entry(1), entry(2)]
-        place.store.fault = Unavailable("the store does not answer")
-        woken = transitions.wake(truth.record, lane="batch")
-        holding = asyncio.ensure_future(pod.hold(truth, claimed(truth, woken)))
-        await until(lambda: pod.says == ("restoring", "the store does not answer"))
-        assert pod.files is not None
-        pod.files.cancel()
-        await until(lambda: FIRST in truth.results)
-        assert truth.results[FIRST].status == "cancelled"
-        place.store.fault = None
-        await holding
-
-        assert truth.results["task-0002"].status == "ok"
-        assert pod.sandbox.journal() == ["one"]

@@ -9,6 +9,7 @@ ServiceError                       never raised itself
     NotFound                       no such thing, nobody listens       -> tell the caller
     Forbidden                      the credential does not allow it    -> tell the caller
     LimitExceeded                  size, count, quota                  -> tell the caller which limit
+    Damaged                        stored bytes are not those written  -> do without them, and say so
   Unavailable   definite: not now
     Draining                       this process is leaving             -> ask another
   OutcomeUnknown  indefinite: may have happened (timeout, connection lost) -> retry only under the same id
@@ -92,6 +93,12 @@ class LimitExceeded(Rejected):
     """A size, count or quota was passed; the message names which."""
 
     code = "limit_exceeded"
+
+
+class Damaged(Rejected):
+    """Stored bytes are not what was written: a hash, a magic number, a count or a name is wrong. Names what and where."""
+
+    code = "damaged"
 
 
 class Unavailable(ServiceError):

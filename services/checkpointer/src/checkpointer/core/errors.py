@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from shared.errors import Rejected
+from shared.errors import Damaged
 
-
-class Damaged(Rejected):
-    """Stored bytes are not what was written: a hash, a magic number, a count or a name is wrong. Names what and where."""
-
-    code = "damaged"
+__all__ = ["Damaged"]

@@ -16,7 +16,14 @@ from checkpointer.core import heads as core
 from checkpointer.core.roots import Roots, roots_of
 from checkpointer.ports.collecting import Heads, Records
 from shared import logs
-from shared.errors import Conflict, OutcomeUnknown, StaleEpoch
+from shared.errors import (
+    Conflict,
+    Damaged,
+    InvalidMessage,
+    NotFound,
+    OutcomeUnknown,
+    StaleEpoch,
+)
 from shared.workspace import Retained, SnapshotRef, WorkspaceHead
 
 log = logs.get(__name__)
@@ -73,13 +80,24 @@ async def commit_snapshot(
         found, seq = await heads.read(owner.tenant, owner.session)
         head = found or WorkspaceHead(session=owner.session, tenant=owner.tenant, pool=owner.pool)
         base = parent if parent is not None and core.is_root(head, parent.id) else None
-        snapshot = await save(base)
+        snapshot = await _save_without_damage(save, base)
         if snapshot is None or (base is not None and snapshot.id == base.id):
             return snapshot
         if await _retain(heads, (head, seq), _entry(owner, snapshot), (roots, now_ms())):
             return snapshot
         log.info("snapshot.raced", session_id=owner.session, snapshot_id=snapshot.id)
     raise Conflict(f"session {owner.session}: its workspace head changed {TRIES_MAX} times")
+
+
+async def _save_without_damage(save: Save, base: SnapshotRef | None) -> SnapshotRef | None:
+    """Save; all of the workspace where its parent can't be read: what is in the workspace is whole."""
+    try:
+        return await save(base)
+    except (Damaged, InvalidMessage, NotFound) as exc:
+        if base is None:
+            raise
+        log.warning("snapshot.without_parent", snapshot_id=base.id, error=str(exc))
+        return await save(None)
 
 
 def _entry(owner: Owner, snapshot: SnapshotRef) -> Retained:

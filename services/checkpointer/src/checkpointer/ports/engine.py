@@ -74,6 +74,7 @@ class Engine(Protocol):
 
         Raises:
             LimitExceeded: a bound of snapshots, or the store's (named, with the path).
+            Damaged, NotFound: the parent is not what was stored, or not there.
             Unavailable: there is no such workspace.
             Unavailable, OutcomeUnknown: the store.
         """
@@ -93,7 +94,7 @@ class Engine(Protocol):
         Raises:
             LimitExceeded: the disk has no room.
             NotFound: the snapshot or a part of it is not there.
-            InvalidMessage: it cannot be read.
+            Damaged: it is not what was stored.
             Unavailable: the store, now.
         """
         ...

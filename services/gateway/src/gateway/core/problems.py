@@ -18,6 +18,7 @@ STATUS: Final = {
     "conflict": 409,
     "stale_epoch": 409,
     "already_done": 409,
+    "damaged": 409,
     "not_found": 404,
     "forbidden": 403,
     "limit_exceeded": 429,

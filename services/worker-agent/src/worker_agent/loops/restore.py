@@ -10,6 +10,7 @@ from typing import Literal
 
 from shared import heads, logs, transitions
 from shared.errors import (
+    Damaged,
     InvalidMessage,
     LimitExceeded,
     NotFound,
@@ -76,7 +77,7 @@ class Restorer:
                 await self._try(held, task, head, min(JOB_S, left_s))
             except StaleEpoch:
                 raise
-            except (NotFound, InvalidMessage) as exc:
+            except (NotFound, InvalidMessage, Damaged) as exc:
                 found_lost += 1
                 if found_lost == LOST_TRIES:
                     await self._lose(held, head, exc)
