@@ -22,6 +22,8 @@ from shared.snapshots import (
     SnapshotRow,
     SnapshotsAnswer,
     SnapshotsAsk,
+    check_name,
+    check_wanted,
 )
 from shared.task import Hibernate, Resume, Rollback, Task
 from shared.views import SessionAnswer, ShowAsk, TasksAnswer, TasksAsk
@@ -99,10 +101,11 @@ class KeptSession:
             options: see `TaskOptions`.
 
         Raises:
+            InvalidMessage: neither a name nor the beginning of an id.
             TaskFailed: there is no such snapshot (any more); nothing was changed.
             NoResultYet: not done within the wait; it goes on.
         """
-        task = Rollback(snapshot=snapshot, **common_fields(options))
+        task = Rollback(snapshot=check_wanted(snapshot), **common_fields(options))
         return await self._change(task, options, wait_s)
 
     async def fork(self, snapshot: str | None = None, *, session_id: str | None = None) -> Self:
@@ -115,10 +118,13 @@ class KeptSession:
             session_id: id of the new session, a UUID or ULID; made where absent. The same id is the same session.
 
         Raises:
+            InvalidMessage: neither a name nor the beginning of an id.
             NotFound: no such session, or it has no such snapshot (any more).
             LimitExceeded: too many sessions, or forks of this one (named).
             OutcomeUnknown: ask again with the same `session_id`.
         """
+        if snapshot is not None:
+            check_wanted(snapshot)
         ask = ForkAsk(session=self.id, fork=session_id or make_task_id(), snapshot=snapshot)
         made = await self._client.ask("fork", ask, ForkAnswer)
         return type(self)(self._client, made.session)
@@ -141,11 +147,12 @@ class KeptSession:
             name: letters, digits, `.`, `_` and `-`; empty: none.
 
         Raises:
+            InvalidMessage: neither a name nor the beginning of an id.
             NotFound: there is no such snapshot (any more).
             Rejected: another snapshot of the session has that name.
             LimitExceeded: too many have one (named).
         """
-        ask = NameAsk(session=self.id, snapshot=snapshot, name=name)
+        ask = NameAsk(session=self.id, snapshot=check_wanted(snapshot), name=check_name(name))
         named = (await self._client.ask("snapshot_name", ask, SnapshotAnswer)).snapshot
         assert named is not None, "else it is not found"
         return named
@@ -158,9 +165,13 @@ class KeptSession:
             after: the newer one; None: what the last completed task left behind.
 
         Raises:
+            InvalidMessage: neither a name nor the beginning of an id.
             NotFound: there is no such snapshot (any more).
             ServiceError: others as `Client.ask`.
         """
+        for wanted in (before, after):
+            if wanted is not None:
+                check_wanted(wanted)
         skip: int | None = 0
         while skip is not None:
             ask = DiffAsk(session=self.id, before=before, after=after, limit=PAGE, skip=skip)

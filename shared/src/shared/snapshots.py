@@ -5,6 +5,7 @@ Nothing here needs a pod: what a session retains stands in its record and its wo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -20,6 +21,7 @@ from shared.workspace import Retained, SnapshotId, SnapshotRef, Wanted, Workspac
 PREFIX_LENGTH_MIN = 8
 """Characters of an id by which a snapshot may be meant."""
 _HEX = frozenset("0123456789abcdef")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 Name = Annotated[
     str,
@@ -231,7 +233,9 @@ def find(record: Record, head: WorkspaceHead | None, wanted: str | None) -> Reta
         raise InvalidMessage(
             f"snapshot: {len(meant)} of session {record.session} begin with {wanted[:64]}"
         )
-    raise NotFound(f"snapshot: session {record.session} has no {wanted[:64]} (any more)")
+    raise NotFound(
+        f"snapshot: session {record.session} has none of that name or id (any more): {wanted[:64]}"
+    )
 
 
 def rows(record: Record, head: WorkspaceHead | None) -> Iterator[SnapshotRow]:
@@ -267,8 +271,28 @@ def check_name(name: str) -> str:
     """Return a name that a snapshot may have; empty: none.
 
     Raises:
-        InvalidMessage: it could be the beginning of an id.
+        InvalidMessage: it is none, or could be the beginning of an id.
     """
+    if name:
+        _check_form("name", name)
     if len(name) >= PREFIX_LENGTH_MIN and set(name) <= _HEX:
         raise InvalidMessage(f"name: {name!r} could be the beginning of an id")
     return name
+
+
+def check_wanted(wanted: str) -> str:
+    """Return how somebody means a snapshot.
+
+    Raises:
+        InvalidMessage: it is neither a name nor the beginning of an id.
+    """
+    return _check_form("snapshot", wanted)
+
+
+def _check_form(field: str, said: str) -> str:
+    if len(said) > limits.SNAPSHOT_NAME_LENGTH_MAX or not _NAME.fullmatch(said):
+        raise InvalidMessage(
+            f"{field}: {said[:80]!r}: at most {limits.SNAPSHOT_NAME_LENGTH_MAX} letters, digits, `.`, `_` and `-` "
+            "expected (SNAPSHOT_NAME_LENGTH_MAX), the first a letter or digit"
+        )
+    return said
