@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -155,3 +156,26 @@ def test_a_body_names_the_first_of_many_torn_paths() -> None:
     assert cut_torn([b"a", b"b"]) == (b"a", b"b")
     assert len(cut_torn([b"%d" % number for number in range(5000)])) == TORN_PATHS_MAX
     assert sum(map(len, cut_torn([b"x" * 60_000] * 100))) <= TORN_BYTES_MAX
+
+
+async def test_a_save_that_the_store_has_no_room_for_leaves_nothing_there(rig: Any) -> None:
+    """Else one workspace that is too large would keep the store full, and nobody could save anything."""
+    rig.local.pack_bytes = 100_000
+    place = rig.new_place()
+    (place / "a").write_bytes(random.Random(1).randbytes(150_000))
+    first = await rig.save(place)
+    before = rig.files()
+    await rig.settle()
+    (place / "b").write_bytes(random.Random(2).randbytes(8_000_000))
+
+    def full(_number: int, verb: str, _key: str) -> None:
+        if verb == "put" and len(rig.files()) >= len(before) + 3:
+            raise LimitExceeded("No space left on device")
+
+    rig.faults.plan = full
+    with pytest.raises(LimitExceeded):
+        await rig.save(place, first.ref)
+
+    assert rig.files() == before
+    rig.faults.plan = None
+    assert (await rig.save(place, first.ref)).is_new

@@ -106,6 +106,10 @@ class Packing:
         """Give up what is under way."""
         self._uploads.abandon()
 
+    def take_back(self) -> None:
+        """Remove what was stored."""
+        self._uploads.take_back()
+
 
 class Tree(NamedTuple):
     """A new tree and where its nodes are."""

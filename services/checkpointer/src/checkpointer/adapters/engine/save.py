@@ -39,6 +39,7 @@ from checkpointer.core.plan import Plan, make_plan
 from checkpointer.core.scans import Look, Scan
 from checkpointer.core.snapshot import VERSION, Snapshot, cut_torn
 from checkpointer.core.trees import join, walk
+from shared.errors import LimitExceeded
 from shared.workspace import SnapshotRef
 
 THREADS_MAX: Final = 4
@@ -143,6 +144,10 @@ class _Save:
             self._index = self._stored.index(self._parent)
         try:
             return self._store(seen, plan, known, at_ms)
+        except LimitExceeded:
+            # The store's, perhaps: while this lies there nobody else could save anything.
+            self._packing.take_back()
+            raise
         except BaseException:
             self._packing.abandon()
             raise

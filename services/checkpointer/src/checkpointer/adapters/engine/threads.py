@@ -7,9 +7,10 @@ import threading
 from collections import deque
 from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from typing import Any, Final, Protocol, TypeVar
 
-from shared.errors import Draining, Unavailable
+from shared.errors import Draining, ServiceError, Unavailable
 
 T = TypeVar("T")
 
@@ -41,6 +42,10 @@ class Packs(Protocol):
 
     async def size(self, key: str) -> int:
         """Return a pack's size, bytes."""
+        ...
+
+    async def delete(self, key: str) -> None:
+        """Remove a pack; none there is no error."""
         ...
 
 
@@ -108,6 +113,10 @@ class Bridge:
         """Return a pack's size."""
         return self.wait(self.start(self.store.size(key)))
 
+    def delete(self, key: str) -> None:
+        """Remove a pack."""
+        self.wait(self.start(self.store.delete(key)))
+
 
 class Uploads:
     """Packs on their way, `UPLOADS_MAX` at once, their keys in the order in which they were given."""
@@ -145,3 +154,12 @@ class Uploads:
         """Give up what is under way; what arrives all the same is garbage that a collection takes."""
         for future in self._under_way:
             future.cancel()
+
+    def take_back(self) -> None:
+        """Remove what was stored, as far as that can be done now: nobody will use it, and the store may be full of it."""
+        while self._under_way:
+            with suppress(ServiceError):
+                self._keys.append(self._bridge.wait(self._under_way.popleft()))
+        with suppress(ServiceError):  # a collection takes the others
+            for key in self._keys:
+                self._bridge.delete(key)
