@@ -55,6 +55,42 @@ async def test_where_a_sandbox_may_open_no_terminal_its_sidecar_does(
     assert terminals_of(runner_landlocked.process.pid) == []
 
 
+WITHOUT_PROC = """
+import ctypes, os, struct, sys
+call, rights = ctypes.CDLL(None, use_errno=True).syscall, 1 << 3  # to list directories
+ruleset = call(444, struct.pack("Q", rights), 8, 0)
+for name in os.listdir("/"):
+    if name != "proc" and os.path.isdir(f"/{name}"):
+        fd = os.open(f"/{name}", os.O_PATH)
+        call(445, ruleset, 1, struct.pack("=Qi", rights, fd), 0)
+ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)
+assert call(446, ruleset, 0) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Runs a command that may not list /proc, as the class `landlock` has it."""
+
+
+@pytest.mark.usefixtures("signal_scopes")
+async def test_a_sandbox_that_can_not_see_its_processes_is_frozen_all_the_same(start: Any) -> None:
+    """Before each save: a runner that failed at it took the session's variables with it."""
+    kit = await start(sys.executable, "-c", WITHOUT_PROC).connect()
+    assert b"ermission denied" in (await kit.shell("ls /proc")).stderr
+    await kit.shell("(while :; do echo x >> loop; sleep 0.01; done) & sleep 0.1")
+
+    async def grown() -> int:
+        before = (kit.workspace / "loop").stat().st_size
+        await asyncio.sleep(0.2)
+        return (kit.workspace / "loop").stat().st_size - before
+
+    assert await grown() > 0
+    await kit.channel.freeze()
+    assert await grown() == 0
+    await kit.channel.thaw()
+    assert await grown() > 0
+    assert (await kit.shell("echo fine")).stdout == b"fine\n"
+    await kit.channel.close()
+
+
 async def test_user_code_can_not_type_into_its_own_or_another_terminal(runner: Any) -> None:
     """The kernel's TIOCSTI needs a terminal of one's own; the runner's end can't be had by /proc."""
     code = (
