@@ -24,12 +24,24 @@ from checkpointer.core.index import Index
 from checkpointer.core.trees import join
 
 WRITERS: Final = 2
+SMALL_BYTES: Final = 64 * 1024
+"""Of files with fewer bytes on average one thread writes all: two take turns at the interpreter with each call, which costs
+a fifth of the processor time and wins little (28,000 files: 1.57 s instead of 1.25 s, done in 1.12 s instead of 1.2 s)."""
 WAITING_MAX: Final = 4
 """Answers of the store that wait for a writer."""
 
 
+def count_writers(files: int, content_bytes: int) -> int:
+    """Return how many threads should write so many files with so many bytes together."""
+    return 1 if content_bytes < files * SMALL_BYTES else WRITERS
+
+
 class Filled:
     """One file of a restore."""
+
+    __slots__ = (
+        "done", "entry", "folder", "is_one_chunk", "is_plain", "left", "links", "lock", "path", "sink",
+    )  # fmt: skip
 
     def __init__(self, folder: bytes, entry: Entry) -> None:
         """Name it.
@@ -66,7 +78,12 @@ class Filler:
     """Writes files. For one thread, which waits until all is done."""
 
     def __init__(
-        self, writer: TreeWriter, index: Index, bridge: Bridge, moved: Callable[[int, int], None]
+        self,
+        writer: TreeWriter,
+        index: Index,
+        bridge: Bridge,
+        moved: Callable[[int, int], None],
+        writers: int = WRITERS,
     ) -> None:
         """Keep what is needed.
 
@@ -75,14 +92,15 @@ class Filler:
             index: where their chunks lie.
             bridge: brings them.
             moved: told the bytes of each finished file, and 1 + its links; from any thread.
+            writers: threads; see `count_writers`.
         """
         self._writer = writer
         self._index = index
         self._bridge = bridge
         self._moved = moved
         self._lists = ChunkReader(index, bridge)
-        self._codecs = deque(Codec() for _ in range(WRITERS))
-        self._pool = ThreadPoolExecutor(WRITERS, thread_name_prefix="restore")
+        self._codecs = deque(Codec() for _ in range(writers))
+        self._pool = ThreadPoolExecutor(writers, thread_name_prefix="restore")
         self._open: set[Filled] = set()
         self.fetched_bytes = 0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from checkpointer.adapters.engine.filling import Filled, Filler
+from checkpointer.adapters.engine.filling import Filled, Filler, count_writers
 from checkpointer.adapters.engine.nodes import ChunkReader, TreeReader
 from checkpointer.adapters.engine.remember import RestoredTree, memo_file, remember_restored
 from checkpointer.adapters.engine.stored import StoredSnapshot, load_memo, save_memo
@@ -120,7 +120,8 @@ class _Restore:
         self._make_folders()
         hot = choose_hot(((one.path, one.entry.size) for one in self._files), snapshot.hot)
         self._files.sort(key=self._first_place)
-        filler = Filler(self._writer, self._index, self._bridge, self._moved)
+        writers = count_writers(len(self._files), self._total_bytes)
+        filler = Filler(self._writer, self._index, self._bridge, self._moved, writers)
         try:
             filler.fill([one for one in self._files if one.path in hot])
             self._writer.open_gate()
@@ -187,16 +188,14 @@ class _Restore:
         Raises:
             Damaged: something is missing.
         """
-        written = {one.path for one in self._files if one.done}
+        written: dict[bytes, set[bytes]] = {}
         for one in self._files:
             if one.done:
-                written.update(join(folder, name) for folder, name in one.links)
+                for folder, name in ((one.folder, one.entry.name), *one.links):
+                    written.setdefault(folder, set()).add(name)
         for path, _, entries in self._directories:
-            made = [
-                entry
-                for entry in entries
-                if entry.kind != FILE or join(path, entry.name) in written
-            ]
+            here = written.get(path, set())
+            made = [entry for entry in entries if entry.kind != FILE or entry.name in here]
             if encode_node(made) != self.nodes[path]:
                 missing = next((e.name for e in entries if e not in made), b"")
                 raise Damaged(f"{show(join(path, missing))}: it was not restored")

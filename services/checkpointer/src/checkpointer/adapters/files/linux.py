@@ -49,6 +49,7 @@ _openat2.argtypes = [
     ctypes.c_char_p,
     ctypes.c_size_t,
 ]
+_renameat2 = getattr(_libc, "renameat2", None)
 
 
 def _failure(what: str) -> OSError:
@@ -172,9 +173,8 @@ def rename_new(directory: int, old: bytes, new: bytes) -> None:
         FileExistsError: there is something by the new name.
         OSError: another failure.
     """
-    rename = getattr(_libc, "renameat2", None)
-    if rename is not None:
-        if rename(directory, old, directory, new, _RENAME_NOREPLACE) == 0:
+    if _renameat2 is not None:
+        if _renameat2(directory, old, directory, new, _RENAME_NOREPLACE) == 0:
             return
         failure = _failure("rename")
         if failure.errno not in {errno.EINVAL, errno.ENOSYS}:

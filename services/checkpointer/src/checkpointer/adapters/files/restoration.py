@@ -60,14 +60,15 @@ class Restoration:
 
     def count(self, *, refused: int = 0, kept: int = 0, copied: int = 0, written: int = -1) -> None:
         """Add to the tally; `written` are the bytes of one more file."""
-        if refused or kept or copied or written >= 0:
-            with self._lock:
-                self.tally.metadata_refused += refused
-                self.tally.kept += kept
-                self.tally.links_copied += copied
-                if written >= 0:
-                    self.tally.files += 1
-                    self.tally.content_bytes += written
+        tally = self.tally
+        with self._lock:
+            if refused or kept or copied:
+                tally.metadata_refused += refused
+                tally.kept += kept
+                tally.links_copied += copied
+            if written >= 0:
+                tally.files += 1
+                tally.content_bytes += written
 
     def settle(self, path: bytes, error: OSError) -> None:
         """Count an entry that user code was faster with.

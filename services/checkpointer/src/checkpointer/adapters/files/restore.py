@@ -14,7 +14,7 @@ from typing import Final
 
 from checkpointer.adapters.files import linux
 from checkpointer.adapters.files.restoration import Restoration, Tally, check_name
-from checkpointer.adapters.files.sink import FileSink, Place
+from checkpointer.adapters.files.sink import FileSink, Place, write_whole
 from checkpointer.core.entries import FIFO, SOCKET, SYMLINK, Entry, show
 from checkpointer.core.errors import Damaged
 from checkpointer.core.trees import join
@@ -128,10 +128,11 @@ class TreeWriter:
             Conflict: something is there already, and the gate is not open.
             Unavailable: the disk failed.
         """
-        one = FileSink(self._state, folder, entry, links)
-        one.stays_open = bool(links)
-        with one as sink:
-            sink.write(0, data)
+        if links or len(data) != entry.size:
+            with FileSink(self._state, folder, entry, links) as sink:
+                sink.write(0, data)
+            return
+        write_whole(self._state, folder, entry, data)
 
     def open_file(self, folder: bytes, entry: Entry, links: Sequence[Place] = ()) -> FileSink:
         """Return a file to be written piece by piece, as a context manager; it is complete when its block ends.
