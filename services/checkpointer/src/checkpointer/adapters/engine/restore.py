@@ -108,7 +108,6 @@ class _Restore:
         self.nodes: dict[bytes, bytes] = {}
         """Path -> node of each directory."""
         self._files: list[Filled] = []
-        self._by_entry: dict[bytes, Filled] = {}
         self._lock = threading.Lock()
         self.entries = 0
         self._done_bytes = self._done_entries = self._total_bytes = 0
