@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import urllib.parse
 from collections.abc import Callable, Generator
 from functools import cache
@@ -72,6 +73,16 @@ def _lacks_cgroups() -> bool:
     return not (os.access(unified, os.W_OK) and "memory" in controllers.read_text().split())
 
 
+def _lacks_tracking() -> bool:
+    """True: the temporary folder is on a file system that may not tell of writes through mappings."""
+    place, found = os.path.realpath(tempfile.gettempdir()), ("", "")
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, mount, kind, *_ = line.split()
+        if f"{place}/".startswith(f"{mount.rstrip('/')}/") and len(mount) >= len(found[0]):
+            found = (mount, kind)
+    return found[1] not in ("ext2", "ext3", "ext4", "xfs", "btrfs")
+
+
 CONDITIONS: dict[str, Callable[[], bool]] = {
     "no-cgroups": _lacks_cgroups,
     "no-curl": lambda: shutil.which("curl") is None,
@@ -87,6 +98,7 @@ CONDITIONS: dict[str, Callable[[], bool]] = {
     "not-linux": lambda: sys.platform != "linux",
     "not-root": lambda: os.geteuid() != 0,
     "root": lambda: os.geteuid() == 0,
+    "untracked-tmp": lambda: sys.platform != "linux" or _lacks_tracking(),
 }
 """What a line of tests/expected_skips may name; true where the machine gives the reason to skip."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from checkpointer.adapters.files import linux
 from checkpointer.testing.live import Live, Owned
 from checkpointer.testing.s3_server import s3_server
 from shared.bus import Bus
@@ -37,3 +39,14 @@ async def owned(live: Live) -> Owned:
     session = Owned(live)
     await session.write()
     return session
+
+
+@pytest.fixture
+def tracked(tmp_path: Path) -> None:
+    """Skips where the temporary folder's file system may not tell of writes through mappings: all is read there each time."""
+    fd = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if not linux.tracks_mapped_writes(fd):
+            pytest.skip("the temporary folder is neither on ext4 nor on XFS or Btrfs")
+    finally:
+        os.close(fd)

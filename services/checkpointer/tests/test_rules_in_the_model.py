@@ -101,7 +101,7 @@ def _code(**what: Any) -> Code:
 LIST = "        candidates = [pack async for pack in self.store.list(folder(tenant, session))]\n"
 WRITE = "            seq = await self._heads.write(head, seq)\n"
 SWEEP = "        found = sweep(candidates, live)\n"
-SAVE = "        snapshot = await save(base)\n"
+SAVE = "        snapshot = await _save_without_damage(save, base)\n"
 TRIES = "    for _ in range(TRIES_MAX):\n"
 RULES: dict[str, Callable[[], Code]] = {
     "0 a writer's write of the head is no compare-and-set": lambda: _code(
@@ -141,7 +141,8 @@ RULES: dict[str, Callable[[], Code]] = {
             (TRIES, "    made = []\n" + TRIES),
             (
                 SAVE,
-                "        snapshot = made[0] if made else await save(base)\n        made.append(snapshot)\n",
+                "        snapshot = made[0] if made else await _save_without_damage(save, base)\n"
+                "        made.append(snapshot)\n",
             ),
         )
     ),

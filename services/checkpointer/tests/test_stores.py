@@ -19,6 +19,7 @@ from checkpointer.ports.blobs import BlobStore, StoredPack
 from checkpointer.testing.s3_server import make_bucket
 from shared.bus import Bus
 from shared.errors import AlreadyDone, InvalidMessage, NotFound
+from shared.testing.look import until
 from shared.testing.names import unique
 from shared.testing.plugin import admin_options
 
@@ -105,16 +106,24 @@ async def test_a_listing_shows_what_is_there(store: BlobStore) -> None:
         sizes[key] = size
     of_one = {key for key in sizes if f"/{one}/" in key}
 
+    async def all_listed() -> bool:
+        """A replica may be a moment behind."""
+        return set(sizes) <= {pack.key for pack in await listed(store, "")}
+
+    await until(all_listed)
     assert {pack.key: pack.size_bytes for pack in await listed(store, f"{tenant}/")} == sizes
     assert {pack.key for pack in await listed(store, f"{tenant}/{one}/")} == of_one
-    assert set(sizes) <= {pack.key for pack in await listed(store, "")}
     times = [pack.stored_ms for pack in await listed(store, f"{tenant}/")]
     assert max(times) - min(times) < 60_000
     assert await listed(store, f"{unique('t')}/") == []
 
     for key in of_one:
         await store.delete(key)
-    assert {pack.key for pack in await listed(store, f"{tenant}/")} == set(sizes) - of_one
+
+    async def removed() -> bool:
+        return {pack.key for pack in await listed(store, f"{tenant}/")} == set(sizes) - of_one
+
+    await until(removed)
     with pytest.raises(NotFound):
         await store.get(of_one.pop())
 

@@ -121,6 +121,7 @@ async def test_a_directory_whose_entries_say_too_much_is_not_saved(
         await rig.save(place, first.ref)
 
 
+@pytest.mark.usefixtures("tracked")
 async def test_attributes_of_many_files_are_bounded(
     rig: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,7 @@ async def test_everything_comes_back_as_it_was(rig, describe) -> None:
     assert (target / "sparse").stat().st_blocks * 512 < 200_000
 
 
+@pytest.mark.usefixtures("tracked")
 @pytest.mark.parametrize("cached", [True, False])
 async def test_a_save_without_a_change_returns_its_parent_and_stores_nothing(rig, cached) -> None:
     """With a cache it reads nothing, either; without one it reads all and finds it known."""

@@ -118,6 +118,7 @@ def test_what_changes_once_is_read_again(tree: Any) -> None:
     assert read(tree, "file", consume=consume)[::2] == (Outcome.READ, b"other")
 
 
+@pytest.mark.usefixtures("tracked")
 def test_a_mapped_write_during_the_read_is_noticed(tree: Any) -> None:
     """Its page is dirty since the scan, so no time would move: it is written back before."""
     file = tree.write("mapped", bytes(8192))

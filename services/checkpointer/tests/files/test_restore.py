@@ -53,8 +53,9 @@ def test_a_file_has_its_content_mode_and_time(
     about = (tree.path / "file").stat()
     assert stat.S_IMODE(about.st_mode) == mode
     assert about.st_mtime_ns == MTIME_NS
-    assert (tree.path / "file").read_bytes() == b"content"
     assert list(tree.stats()) == [b"file"]
+    (tree.path / "file").chmod(0o600)  # an ordinary user, too, reads it then
+    assert (tree.path / "file").read_bytes() == b"content"
     assert (writer.tally.files, writer.tally.content_bytes, writer.tally.metadata_refused) == (
         1,
         7,

@@ -31,6 +31,7 @@ def test_names_are_bytes_of_any_kind(tree: Any) -> None:
     assert [name for name, _ in folder.listing.sorted()] == sorted(STRANGE_NAMES)
 
 
+@pytest.mark.usefixtures("tracked")
 def test_an_unchanged_tree_has_equal_listings(tree: Any) -> None:
     """As a whole, directory by directory; parents come before their children."""
     for name in ("a/b/c", "a/d", "e", "f/g"):
@@ -43,6 +44,7 @@ def test_an_unchanged_tree_has_equal_listings(tree: Any) -> None:
     assert (seen.entries, seen.data_bytes) == (7, 4)
 
 
+@pytest.mark.usefixtures("tracked")
 def test_a_rewrite_of_equal_size_with_its_time_set_back_is_seen(tree: Any) -> None:
     """User code sets any time but the one of the last change."""
     file, other = tree.write("file", b"before"), tree.write("other")
@@ -56,6 +58,7 @@ def test_a_rewrite_of_equal_size_with_its_time_set_back_is_seen(tree: Any) -> No
     assert before.to_cache().settled_in(after.listing) == {other.name.encode()}
 
 
+@pytest.mark.usefixtures("tracked")
 def test_what_changed_just_before_the_scan_is_looked_at_again(tree: Any) -> None:
     """Another write may leave the same times where the clock ticks."""
     for _ in range(100):  # a machine that is busy lets the moment pass
@@ -101,6 +104,7 @@ def test_a_writer_that_rewrites_at_once_is_never_missed(tree: Any) -> None:
     assert missed == 0
 
 
+@pytest.mark.usefixtures("tracked")
 def test_a_write_through_a_mapping_is_seen(tree: Any) -> None:
     """No time moves for a page that is dirty already: all are written back before each scan."""
     file = tree.write("mapped", bytes(8192))
