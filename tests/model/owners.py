@@ -58,8 +58,10 @@ def _looking(turn: Turn, index: int, worker: Worker) -> None:
                     draft.put(index, worker._replace(at="refused", fresh=False, task=-1))
                     return
                 draft.write(truth, by=WORKERS[index])
-        if not turn.scenario.snapshots:  # what a stopped task left behind is its user's affair
-            workspace = tuple(done for done in workspace if done >= 0)
+        if not turn.scenario.snapshots:  # what a cancelled task left behind is its user's affair
+            workspace = tuple(
+                done for done in workspace if done >= 0 and draft.results[done] == "ok"
+            )
         draft.put(index, worker._replace(at="running", task=task, workspace=(*workspace, task)))
 
     turn.step(f"worker {index}: reads the inbox", look)
