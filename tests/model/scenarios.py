@@ -55,6 +55,8 @@ QUICK = {  # seconds each at most
 SLOW = {
     "inbox-1-crash": _scenario(1, crash=1, lost=1, hint=1),
     "inbox-1-cancel": _scenario(1, suspect=1, lost=1, cancel=1),
+    "inbox-1-crash-suspect-cancel": _scenario(1, crash=1, suspect=1, cancel=1),
+    "inbox-1-crash-lost-cancel": _scenario(1, crash=1, lost=1, cancel=1),
     "inbox-1-lost-twice": _scenario(1, lost=2),
     "inbox-2-cancel": _scenario(2, lost=1, cancel=2),
     "inbox-3": _scenario(3, crash=1, suspect=1),
@@ -73,7 +75,7 @@ SLOW = {
     "relaxed-twice": _scenario(2, crash=2, rescue=1, rest=RELAXED),
     "relaxed-cancel": _scenario(1, crash=1, rescue=1, cancel=1, rest=RELAXED | RESUME),
     "relaxed-resume": _scenario(1, crash=2, checkpoint=1, rest=RELAXED | RESUME),
-    "everything": _scenario(1, crash=1, lost=1, suspect=1, cancel=1),
+    "everything": _scenario(crash=1, lost=1, suspect=1, cancel=1),
 }
 ANY = {**QUICK, **SLOW}
 
