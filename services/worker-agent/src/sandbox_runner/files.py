@@ -8,8 +8,8 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Generator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from sandbox_runner import protocol
@@ -26,29 +26,34 @@ DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 PART_PREFIX = ".sandbox-part-"
 
 
+@contextmanager
+def replacing(place: Place) -> Iterator[int]:
+    """Yields the descriptor of a new file, which takes the place in the end as a whole: nobody ever sees half of it."""
+    part = PART_PREFIX + os.urandom(8).hex()
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | REGULAR, 0o600, dir_fd=place.folder)
+    try:
+        yield fd
+        os.rename(part, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(part, dir_fd=place.folder)
+        raise
+    finally:
+        os.close(fd)
+
+
 def write(workspace: Workspace, request: Reply) -> Steps:
-    """Replaces a file as a whole, or makes it with the directories above it: nobody ever sees half of it."""
+    """Replaces a file as a whole, or makes it with the directories above it."""
     path = str(request["path"])
     with workspace.locate(path, Lookup(create=True)) as place:
-        part = PART_PREFIX + os.urandom(8).hex()
         try:
             _refuse_directory(path, place)
-            fd = os.open(
-                part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | REGULAR, 0o600, dir_fd=place.folder
-            )
-            try:
+            with replacing(place) as fd:
                 size = 0
                 while (data := (yield None)) is not None:
                     size += len(data)
                     write_all(fd, data)
                 os.fchmod(fd, int(request.get("mode", 0o644)) & 0o7777)
-                os.rename(part, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(part, dir_fd=place.folder)
-                raise
-            finally:
-                os.close(fd)
         except OSError as error:
             raise translate(path, error) from error
     return {"size": size}

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from sandbox_runner import protocol
-from sandbox_runner.files import DIRECTORY, PART_PREFIX, REGULAR, Reply, Steps, write_all
+from sandbox_runner.files import DIRECTORY, PART_PREFIX, Reply, Steps, replacing, write_all
 from sandbox_runner.pack import BLOCK, padded
 from sandbox_runner.paths import FileError, Lookup, Workspace, translate
 
@@ -119,12 +119,8 @@ class _Reader:
         self, name: str, mode: int, size: int, mtime_s: int
     ) -> Generator[None, bytes | None, None]:
         with self._workspace.locate(name, Lookup(follow=False, create=True)) as place:
-            part = PART_PREFIX + os.urandom(8).hex()
             try:
-                fd = os.open(
-                    part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | REGULAR, 0o600, dir_fd=place.folder
-                )
-                try:
+                with replacing(place) as fd:
                     left = size
                     while left:
                         data = yield from self._take(min(left, protocol.CHUNK_BYTES))
@@ -133,13 +129,6 @@ class _Reader:
                     yield from self._take(padded(size) - size)
                     os.fchmod(fd, mode)
                     os.utime(fd, (min(mtime_s, _TIME_S_MAX), min(mtime_s, _TIME_S_MAX)))
-                    os.rename(part, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
-                except BaseException:
-                    with suppress(OSError):
-                        os.unlink(part, dir_fd=place.folder)
-                    raise
-                finally:
-                    os.close(fd)
             except OSError as error:
                 raise translate(name, error) from error
 
