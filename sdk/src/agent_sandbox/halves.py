@@ -48,6 +48,16 @@ class Halves:
                     note(event.done_bytes, event.total_bytes)
             return await running.result()
 
+    async def input(self, running: RunningTask, reference: ObjectRef) -> Result:
+        """Follow the task that takes an object into the workspace; return its result.
+
+        Raises:
+            TaskFailed: it could not.
+        """
+        result = (await self.attend(running)).check()
+        self.second(reference.size_bytes, reference.size_bytes)
+        return result
+
     @asynccontextmanager
     async def output(
         self, running: RunningTask, objects: Objects

@@ -82,12 +82,7 @@ async def read_file(
         return Response(data, media_type=BYTES)
     # Larger than one answer: through the object store, where it is one state of the file.
     whole = await do_file_task(client, session_id, ReadFile(path=name, as_object=True), wait_s)
-    reference = whole.outputs[0].object
-    headers = {
-        "content-length": str(reference.size_bytes),
-        "etag": f'"{reference.sha256}"',
-    }
-    return Stream(content_of(request, client, reference), media_type=BYTES, headers=headers)
+    return stored(request, client, whole.outputs[0].object, BYTES)
 
 
 @put(
@@ -159,11 +154,13 @@ async def _joined(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[byte
         yield piece
 
 
-def content_of(request: AnyRequest, client: Client, reference: ObjectRef) -> AsyncIterator[bytes]:
-    """Return an object's content for the answer for which it was made: it goes with the request, read or not."""
+def stored(request: AnyRequest, client: Client, reference: ObjectRef, media_type: str) -> Stream:
+    """Return the answer for which an object was made: it goes with the request, read or not."""
     state = request.scope["state"]
     state[BEHIND].push_async_callback(client.objects.discard, reference.id)
-    return _read_while(client, reference, state[ADMITTED].withdrawn)
+    content = _read_while(client, reference, state[ADMITTED].withdrawn)
+    headers = {"content-length": str(reference.size_bytes), "etag": f'"{reference.sha256}"'}
+    return Stream(content, media_type=media_type, headers=headers)
 
 
 async def _read_while(

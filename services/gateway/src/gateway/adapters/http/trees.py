@@ -13,7 +13,7 @@ from gateway.adapters.http.asked import WAIT_S_MAX, SessionPath
 from gateway.adapters.http.deps import AnyRequest, ItsClient
 from gateway.adapters.http.described import says
 from gateway.adapters.http.fileops import do_file_task
-from gateway.adapters.http.files import FolderQuery, content_of
+from gateway.adapters.http.files import FolderQuery, stored
 from gateway.adapters.http.known import open_session
 from shared import limits
 from shared.task import Archive, Extract
@@ -45,9 +45,7 @@ async def read_tree(
 ) -> Stream:
     """Return a directory with all that is in it, or a file, as a tar archive."""
     result = await do_file_task(client, session_id, Archive(path=path), wait_s)
-    reference = result.outputs[0].object
-    headers = {"content-length": str(reference.size_bytes), "etag": f'"{reference.sha256}"'}
-    return Stream(content_of(request, client, reference), media_type=TAR, headers=headers)
+    return stored(request, client, result.outputs[0].object, TAR)
 
 
 @put(
