@@ -12,6 +12,7 @@ from shared.files import FileEntry
 from shared.messages import CancelAnswer, TaskResult
 from shared.rest import StreamEvent, TaskView, Tti, TtiAnswer, TtiRow
 from shared.snapshots import DiffRow, SnapshotRow
+from shared.verified import StoreVerified
 from shared.views import (
     LetterAnswer,
     LettersAnswer,
@@ -190,29 +191,6 @@ class TtiSeen(Shape, frozen=True, kw_only=True):
     """What gateways measured lately (`--stats`)."""
 
     gateways: tuple[TtiAnswer, ...]
-
-
-class PackDamage(Shape, frozen=True, kw_only=True):
-    """Something that is not as it was saved."""
-
-    pack: str
-    what: str
-    sessions: tuple[str, ...]
-    """`<tenant>/<session>` of everybody who needs it."""
-
-
-class StoreVerified(Shape, frozen=True, kw_only=True):
-    """What reading a whole store came to."""
-
-    store: str
-    by_heads: bool
-    """Which snapshots must be there was asked of the cluster; else each session's newest one must be."""
-    packs: int
-    bytes: int
-    sessions: int
-    snapshots: int
-    """That must be there."""
-    damage: tuple[PackDamage, ...] = ()
 
 
 SHAPES: dict[str, tuple[Any, ...]] = {

@@ -13,10 +13,10 @@ import msgspec
 from agent_sandbox import places
 from agent_sandbox.cli.options import json_option, state_option
 from agent_sandbox.cli.output import Progress, note, print_facts, print_json, print_table
-from agent_sandbox.cli.shapes import StoreVerified
 from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.embedded.programs import checkpointer_name, inherited, node_names
 from shared.errors import NotFound, Unavailable
+from shared.verified import StoreVerified
 
 MODULE = "checkpointer.verify"
 """A program of the service that made the packs: it alone knows their form."""

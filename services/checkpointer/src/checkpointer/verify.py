@@ -19,7 +19,6 @@ from checkpointer.adapters.heads import StreamHeads
 from checkpointer.adapters.records import StreamRecords
 from checkpointer.adapters.stores.opening import open_store
 from checkpointer.adapters.stores.over_nats import PENDING_BYTES
-from checkpointer.core.verify import Report
 from checkpointer.loops.patient_store import PatientStore
 from checkpointer.loops.verify_store import verify_store, wanted_by_heads
 from shared import logs
@@ -27,6 +26,7 @@ from shared.bus import Bus, BusOptions
 from shared.errors import ServiceError, Unavailable
 from shared.identity.files import read_credential
 from shared.settings import SettingsError, load
+from shared.verified import StoreVerified
 
 PREFIX = "CHECKPOINTER_"
 STALL_S = 30.0
@@ -58,7 +58,7 @@ def main() -> int:
     return 1 if report.damage else 0
 
 
-async def run(settings: VerifySettings) -> Report:
+async def run(settings: VerifySettings) -> StoreVerified:
     """Verify a store.
 
     Raises:

@@ -22,7 +22,6 @@ from checkpointer.core.entries import (
     Entry,
     encode_node,
 )
-from checkpointer.core.errors import Damaged
 from checkpointer.core.frames import DATA, META, Codec, Frame
 from checkpointer.core.ids import make_id
 from checkpointer.core.index import Index
@@ -34,7 +33,7 @@ from checkpointer.core.snapshot import (
     decode_snapshot,
     encode_snapshot,
 )
-from shared.errors import InvalidMessage, LimitExceeded
+from shared.errors import Damaged, InvalidMessage, LimitExceeded
 
 
 def make_pack(codec: Codec) -> tuple[bytes, int, list[bytes]]:

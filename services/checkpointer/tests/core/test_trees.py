@@ -36,9 +36,8 @@ from checkpointer.core.entries import (
     decode_node,
     encode_node,
 )
-from checkpointer.core.errors import Damaged
 from checkpointer.core.ids import make_id
-from shared.errors import LimitExceeded
+from shared.errors import Damaged, LimitExceeded
 
 NAMES = st.binary(min_size=1, max_size=12).filter(lambda name: not entries.is_bad_name(name))
 

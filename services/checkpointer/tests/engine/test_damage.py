@@ -7,11 +7,10 @@ import random
 import pytest
 
 from checkpointer.core.bounds import ID_BYTES
-from checkpointer.core.errors import Damaged
 from checkpointer.core.frames import BODY, DATA, META, Codec
 from checkpointer.core.merge import LOOSE_PACKS_MAX
 from checkpointer.core.packs import MAGIC, TRAILER, read_contents, tail_of
-from shared.errors import NotFound, ServiceError
+from shared.errors import Damaged, NotFound, ServiceError
 
 
 async def fill(rig):

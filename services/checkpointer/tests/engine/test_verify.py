@@ -18,13 +18,14 @@ from msgspec.structs import replace
 
 from checkpointer.adapters.contents import StoredContents
 from checkpointer.adapters.engine.save import SaveJob, Watcher, save
-from checkpointer.core.verify import Report, Wanted
+from checkpointer.core.verify import Wanted
 from checkpointer.loops.scrub import Scrubber
 from checkpointer.loops.verify_store import verify_store
 from checkpointer.testing.actors import SID, first_world
 from checkpointer.testing.interleave import Seen
 from checkpointer.testing.world import FakeHeads, FakeRecords, Truth
 from shared.errors import Unavailable
+from shared.verified import StoreVerified
 from shared.workspace import Retained, SnapshotRef, WorkspaceHead
 
 FORK = "01J8ZQ5XKQJ9V3N7C2B4D6F8G1"
@@ -63,7 +64,7 @@ class Verified:
         place: Path = self.rig.local._root / snapshot.pack
         return place
 
-    async def verify(self, *, by_heads: bool = True) -> Report:
+    async def verify(self, *, by_heads: bool = True) -> StoreVerified:
         """Verify the store."""
         store = self.rig.store
         return await verify_store(store, StoredContents(store), self.wanted if by_heads else None)
@@ -186,7 +187,7 @@ async def test_the_program_says_what_it_found(there: Verified) -> None:
     root = there.rig.local._root
     code, out, err = await run(f"local:{root}")
     assert (code, err) == (0, "")
-    assert msgspec.json.decode(out, type=Report) == await there.verify(by_heads=False)
+    assert msgspec.json.decode(out, type=StoreVerified) == await there.verify(by_heads=False)
     there.file(there.second).unlink()
     flip(0.3)(there.file(there.first))
     code, out, _ = await run(f"local:{root}")

@@ -16,8 +16,7 @@ from checkpointer.adapters.files import linux
 from checkpointer.adapters.files.folders import OPEN_MAX
 from checkpointer.adapters.files.restore import TreeWriter
 from checkpointer.core.entries import DIRECTORY, FIFO, FILE, SYMLINK, Entry
-from checkpointer.core.errors import Damaged
-from shared.errors import Conflict, LimitExceeded
+from shared.errors import Conflict, Damaged, LimitExceeded
 
 
 def entry(name: bytes, kind: int = FILE, mode: int = 0o644, **more: Any) -> Entry:

@@ -12,8 +12,8 @@ from checkpointer.adapters.engine.nodes import ChunkReader, TreeReader
 from checkpointer.adapters.engine.stored import Memo, StoredSnapshot
 from checkpointer.adapters.engine.threads import Bridge, Packs
 from checkpointer.core.entries import DIRECTORY, FILE, SYMLINK, Entry
-from checkpointer.core.errors import Damaged
 from checkpointer.core.trees import Change, differ
+from shared.errors import Damaged
 from shared.snapshots import DiffRow
 from shared.workspace import SnapshotRef
 

@@ -20,8 +20,7 @@ from checkpointer.core.entries import (
     pack_lengths,
     unpack_lengths,
 )
-from checkpointer.core.errors import Damaged
-from shared.errors import LimitExceeded
+from shared.errors import Damaged, LimitExceeded
 
 
 class Content(msgspec.Struct, frozen=True, gc=False):

@@ -23,8 +23,7 @@ from checkpointer.core.bounds import (
     NODE_ENTRIES_MAX,
     XATTRS_BYTES_MAX,
 )
-from checkpointer.core.errors import Damaged
-from shared.errors import LimitExceeded
+from shared.errors import Damaged, LimitExceeded
 
 FILE: Final = 1
 DIRECTORY: Final = 2

@@ -11,8 +11,8 @@ import msgspec
 
 from checkpointer.core.content import Piece
 from checkpointer.core.entries import ZERO_ID, Id, show
-from checkpointer.core.errors import Damaged
 from checkpointer.core.index import FrameInfo, Index
+from shared.errors import Damaged
 
 GAP_BYTES_MAX: Final = 128 * 1024
 """Bytes between two wanted frames that are read along: another request costs more."""

@@ -12,8 +12,7 @@ import zstandard
 
 from checkpointer.core.bounds import FRAME_RAW_BYTES_MAX, ZSTD_WINDOW_BYTES_MAX
 from checkpointer.core.chunks import Cutter
-from checkpointer.core.errors import Damaged
-from shared.errors import LimitExceeded
+from shared.errors import Damaged, LimitExceeded
 
 LEVEL: Final = 1
 WORTH: Final = 0.95

@@ -20,11 +20,10 @@ from checkpointer.core.bounds import (
     INDEX_RAW_BYTES_MAX,
     SNAPSHOT_PACKS_MAX,
 )
-from checkpointer.core.errors import Damaged
 from checkpointer.core.frames import BODY, Codec
 from checkpointer.core.ids import make_id
 from checkpointer.core.packs import Contents, PackInfo
-from shared.errors import LimitExceeded
+from shared.errors import Damaged, LimitExceeded
 
 INDEX_MAGIC: Final = b"ASWINDX\x01"
 _HEAD: Final = struct.Struct("<8sII")

@@ -21,10 +21,9 @@ from checkpointer.core.bounds import (
     PACK_CHUNKS_MAX,
     PACK_FRAMES_MAX,
 )
-from checkpointer.core.errors import Damaged
 from checkpointer.core.frames import BODY, Codec, Frame
 from checkpointer.core.ids import make_id
-from shared.errors import LimitExceeded
+from shared.errors import Damaged, LimitExceeded
 
 MAGIC: Final = b"ASWPACK\x01"
 """The last byte is the version."""

@@ -17,10 +17,9 @@ from checkpointer.core.bounds import (
     TREE_ENTRIES_MAX,
 )
 from checkpointer.core.entries import DIRECTORY, Entry
-from checkpointer.core.errors import Damaged
 from checkpointer.core.ids import make_id
 from checkpointer.core.packs import PackInfo
-from shared.errors import InvalidMessage, LimitExceeded
+from shared.errors import Damaged, InvalidMessage, LimitExceeded
 from shared.workspace import PackKey, SnapshotId, SnapshotRef
 
 VERSION: Final = 1

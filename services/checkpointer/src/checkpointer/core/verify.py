@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from checkpointer.core.bounds import ID_BYTES
-from checkpointer.core.errors import Damaged
 from checkpointer.core.frames import BODY, Codec
 from checkpointer.core.ids import make_id
 from checkpointer.core.keys import parse_key
 from checkpointer.core.packs import MAGIC, TRAILER, read_contents, tail_of
 from checkpointer.core.snapshot import Snapshot, decode_snapshot, keys_of
-from shared.errors import InvalidMessage, LimitExceeded
+from shared.errors import Damaged, InvalidMessage, LimitExceeded
+from shared.verified import PackDamage
 from shared.workspace import SnapshotRef
 
 NO_PACK = "it does not begin like a pack"
@@ -42,29 +42,6 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     is_pack: bool = True
     damage: str = ""
     """What is wrong with it by itself; empty: nothing."""
-
-
-class Damage(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is not as it was stored."""
-
-    pack: str
-    what: str
-    sessions: tuple[str, ...]
-    """`<tenant>/<session>` of everybody who needs it."""
-
-
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look at a whole store came to."""
-
-    store: str
-    by_heads: bool
-    """Which snapshots must be there was read from the cluster; else each session's newest one must be."""
-    packs: int
-    bytes: int
-    sessions: int
-    snapshots: int
-    """That must be there."""
-    damage: tuple[Damage, ...] = ()
 
 
 Wanted = tuple[str, SnapshotRef]
@@ -139,7 +116,7 @@ def newest_of_each(seen: Iterable[Seen]) -> list[Wanted]:
 
 def judge(
     seen: Mapping[str, Seen], wanted: Sequence[Wanted], *, by_heads: bool
-) -> tuple[Damage, ...]:
+) -> tuple[PackDamage, ...]:
     """Return what is wrong.
 
     Args:
@@ -175,6 +152,6 @@ def judge(
             if who := needers.get(key, set()) | own:
                 wrong.setdefault((key, one.damage), set()).update(who)
     return tuple(
-        Damage(pack=key, what=what, sessions=tuple(sorted(who)))
+        PackDamage(pack=key, what=what, sessions=tuple(sorted(who)))
         for (key, what), who in sorted(wrong.items())
     )

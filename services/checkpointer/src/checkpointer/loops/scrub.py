@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
-from checkpointer.core.errors import Damaged
 from checkpointer.core.frames import Codec
 from checkpointer.core.heads import live_snapshots
 from checkpointer.core.roots import roots_of
-from checkpointer.core.verify import Damage, Seen, judge, look_at
+from checkpointer.core.verify import Seen, judge, look_at
 from checkpointer.ports.blobs import BlobStore
 from checkpointer.ports.collecting import Heads, Records, Snapshots
 from shared import logs
-from shared.errors import InvalidMessage, LimitExceeded, NotFound
+from shared.errors import Damaged, InvalidMessage, LimitExceeded, NotFound
+from shared.verified import PackDamage
 from shared.workspace import SnapshotRef
 
 log = logs.get(__name__)
@@ -32,7 +32,7 @@ class Scrubber:
         self._records = records
         self._snapshots = snapshots
 
-    async def scrub(self, tenant: str, session: str) -> tuple[Damage, ...]:
+    async def scrub(self, tenant: str, session: str) -> tuple[PackDamage, ...]:
         """Read all packs of a session's snapshots, and return what is damaged.
 
         What a collector has let go meanwhile is no damage: after anything wrong the head is read again.
@@ -56,7 +56,7 @@ class Scrubber:
         head, _ = await self._heads.read(tenant, session)
         return live_snapshots(head, roots) if head is not None else ()
 
-    async def _look(self, name: str, refs: tuple[SnapshotRef, ...]) -> tuple[Damage, ...]:
+    async def _look(self, name: str, refs: tuple[SnapshotRef, ...]) -> tuple[PackDamage, ...]:
         keys = {ref.pack for ref in refs}
         for ref in refs:
             try:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-from checkpointer.core.errors import Damaged
 from checkpointer.core.frames import Codec
 from checkpointer.core.heads import live_snapshots
 from checkpointer.core.roots import roots_of
-from checkpointer.core.verify import Damage, Report, Seen, Wanted, judge, look_at, newest_of_each
+from checkpointer.core.verify import Seen, Wanted, judge, look_at, newest_of_each
 from checkpointer.ports.blobs import BlobStore
 from checkpointer.ports.collecting import Heads, Records, Snapshots
-from shared.errors import InvalidMessage, LimitExceeded, NotFound
+from shared.errors import Damaged, InvalidMessage, LimitExceeded, NotFound
+from shared.verified import PackDamage, StoreVerified
 
 AT_ONCE = 4
 """Packs that are read at once: each is held whole."""
@@ -37,7 +37,7 @@ async def verify_store(
     snapshots: Snapshots,
     wanted: list[Wanted] | None,
     say: Callable[[int, int], None] = lambda _done, _of: None,
-) -> Report:
+) -> StoreVerified:
     """Read all packs, and check that the snapshots that must be there are whole.
 
     Args:
@@ -80,7 +80,7 @@ async def verify_store(
     damage = judge(seen, wanted, by_heads=by_heads)
     if not damage:
         damage = tuple([one async for one in _trees(snapshots, wanted)])
-    return Report(
+    return StoreVerified(
         store=store.id,
         by_heads=by_heads,
         packs=len(seen),
@@ -91,10 +91,10 @@ async def verify_store(
     )
 
 
-async def _trees(snapshots: Snapshots, wanted: list[Wanted]) -> AsyncIterator[Damage]:
+async def _trees(snapshots: Snapshots, wanted: list[Wanted]) -> AsyncIterator[PackDamage]:
     """Yield snapshots whose trees name what is in none of their packs."""
     for name, snapshot in wanted:
         try:
             await snapshots.check(snapshot, contents=False)
         except (Damaged, InvalidMessage, LimitExceeded, NotFound) as exc:
-            yield Damage(pack=snapshot.pack, what=str(exc), sessions=(name,))
+            yield PackDamage(pack=snapshot.pack, what=str(exc), sessions=(name,))

@@ -16,12 +16,12 @@ from checkpointer.adapters.files.restore import TreeWriter
 from checkpointer.adapters.files.sink import FileSink, Place
 from checkpointer.core.content import Piece, expand
 from checkpointer.core.entries import CHUNKS, INLINE, ZERO_ID, Entry, show
-from checkpointer.core.errors import Damaged
 from checkpointer.core.fetch import OPEN_MAX, TARGETS_MAX, Part, Range, Wanted, make_ranges
 from checkpointer.core.frames import Codec
 from checkpointer.core.ids import make_id
 from checkpointer.core.index import Index
 from checkpointer.core.trees import join
+from shared.errors import Damaged
 
 WRITERS: Final = 2
 SMALL_BYTES: Final = 64 * 1024

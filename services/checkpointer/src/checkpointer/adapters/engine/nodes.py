@@ -9,11 +9,10 @@ from checkpointer.adapters.engine.threads import Bridge
 from checkpointer.core.bounds import NODE_BYTES_MAX
 from checkpointer.core.content import expand
 from checkpointer.core.entries import ZERO_ID, Entry, Id, decode_node, show
-from checkpointer.core.errors import Damaged
 from checkpointer.core.frames import META, Codec
 from checkpointer.core.ids import make_id
 from checkpointer.core.index import FrameInfo, Index, Place
-from shared.errors import LimitExceeded
+from shared.errors import Damaged, LimitExceeded
 
 READ_BYTES_MAX: Final = 8 * 1024 * 1024
 """Stored bytes of neighbouring frames that are read at once."""

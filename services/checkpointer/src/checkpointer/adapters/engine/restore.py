@@ -17,11 +17,11 @@ from checkpointer.adapters.files.restore import TreeWriter
 from checkpointer.adapters.files.room import check_empty, check_room
 from checkpointer.core.bounds import ID_BYTES
 from checkpointer.core.entries import DIRECTORY, FILE, INLINE, Entry, decode_node, encode_node, show
-from checkpointer.core.errors import Damaged
 from checkpointer.core.hot import choose_hot
 from checkpointer.core.index import Index
 from checkpointer.core.snapshot import Snapshot, keys_of
 from checkpointer.core.trees import Directory, join, walk
+from shared.errors import Damaged
 from shared.workspace import SnapshotRef
 
 

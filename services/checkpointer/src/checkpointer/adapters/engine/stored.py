@@ -14,12 +14,11 @@ import msgspec
 
 from checkpointer.adapters.engine.threads import Bridge
 from checkpointer.core.bounds import FOOTER_RAW_BYTES_MAX, ID_BYTES, PACK_BYTES_MAX
-from checkpointer.core.errors import Damaged
 from checkpointer.core.frames import BODY, Codec
 from checkpointer.core.index import Index
 from checkpointer.core.packs import TRAILER, Contents, PackInfo, read_contents, tail_of
 from checkpointer.core.snapshot import Snapshot, decode_snapshot
-from shared.errors import LimitExceeded
+from shared.errors import Damaged, LimitExceeded
 from shared.workspace import SnapshotRef
 
 GETS_MAX: Final = 8

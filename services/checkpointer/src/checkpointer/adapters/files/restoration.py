@@ -14,8 +14,7 @@ import msgspec
 from checkpointer.adapters.files.folders import OpenFolders
 from checkpointer.adapters.files.metadata import Dresser
 from checkpointer.core.entries import is_bad_name, show
-from checkpointer.core.errors import Damaged
-from shared.errors import Conflict, LimitExceeded, Unavailable
+from shared.errors import Conflict, Damaged, LimitExceeded, Unavailable
 
 _NO_ROOM: Final = {errno.ENOSPC, errno.EDQUOT}
 _TAKEN: Final = {errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.ELOOP}

@@ -16,8 +16,8 @@ from checkpointer.adapters.files import linux
 from checkpointer.adapters.files.restoration import Restoration, Tally, check_name
 from checkpointer.adapters.files.sink import FileSink, Place, write_whole
 from checkpointer.core.entries import FIFO, SOCKET, SYMLINK, Entry, show
-from checkpointer.core.errors import Damaged
 from checkpointer.core.trees import join
+from shared.errors import Damaged
 
 _SPECIAL: Final = {FIFO: stat.S_IFIFO, SOCKET: stat.S_IFSOCK}
 
