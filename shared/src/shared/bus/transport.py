@@ -27,6 +27,12 @@ class Transport(TcpTransport):
                 await super().wait_closed()  # type: ignore[no-untyped-call]  # the library's
         except TimeoutError:
             self.abort()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Somebody who waited before was cancelled, or waited too long, and with that the future which all wait for.
+            self.abort()
 
     def abort(self) -> None:
         """Cut the connection; bytes not sent yet are dropped."""
