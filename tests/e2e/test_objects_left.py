@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -114,14 +115,19 @@ async def cancelled(work: asyncio.Task[Any]) -> None:
         await work
 
 
-async def test_an_upload_that_is_broken_off_leaves_nothing(caller: Client, store: Store) -> None:
+async def test_an_upload_that_is_broken_off_leaves_nothing(
+    caller: Client, store: Store, tmp_path: Path
+) -> None:
     """By its caller, by its source, or on its way to a task that was never published."""
     putting = asyncio.create_task(caller.objects.put(endless()))
     await store.holds(3)
     await cancelled(putting)
     with pytest.raises(RuntimeError, match="broke"):
         await caller.objects.put(breaking())
-    files = {"first": bytes(MIB), "second": bytes(24 * MIB)}
+    second = tmp_path / "second"  # so large that its upload does not end before we have looked
+    second.touch()
+    os.truncate(second, 256 * MIB)
+    files = {"first": bytes(MIB), "second": second}
     starting = asyncio.create_task(caller.start("true", files=files))
     await store.holds(8)
     await cancelled(starting)
