@@ -18,7 +18,7 @@ from agent_sandbox import ClientOptions
 from agent_sandbox.places import FAILPOINTS_VARIABLE
 from faults_parts.scenarios import Fault, Scenario
 from faults_parts.settled import unsettled
-from faults_parts.stories import COLD, QUIET_S, STORIES, Cast, Teller
+from faults_parts.stories import COLD, PODS_MAX, QUIET_S, STORIES, Cast, Teller
 from faults_parts.waiting import STORY_S, connected, wait_for
 from faults_parts.world import World
 from shared.failpoints import Plan
@@ -46,13 +46,21 @@ def pools(lanes: int, scenarios: Iterable[Scenario]) -> tuple[PoolSpec, ...]:
     """Return the pools for these scenarios, so many at once."""
     warm = [
         PoolSpec(
-            name=f"{WARM_POOL}{n}", stock=STOCK, pods_max=4, isolation="process", idle_release_s=0.3
+            name=f"{WARM_POOL}{n}",
+            stock=STOCK,
+            pods_max=PODS_MAX,
+            isolation="process",
+            idle_release_s=0.3,
         )
         for n in range(lanes)
     ]
     cold = [
         PoolSpec(
-            name=f"{COLD_POOL}{n}", stock=0, pods_max=4, isolation="process", idle_release_s=0.3
+            name=f"{COLD_POOL}{n}",
+            stock=0,
+            pods_max=PODS_MAX,
+            isolation="process",
+            idle_release_s=0.3,
         )
         for n in range(lanes)
     ]

@@ -17,6 +17,7 @@ import msgspec
 
 from agent_sandbox import Client
 from agent_sandbox.results import Result
+from agent_sandbox.running import RunningTask
 from faults_parts.waiting import STORY_S, insist, wait_for
 from shared import subjects
 from shared.errors import Unavailable
@@ -25,6 +26,10 @@ from shared.views import SessionAnswer, ShowAsk
 
 PROMPT_S = 2.0
 """How long a story waits for a sign before it goes on without."""
+BUSY_S = 30.0
+"""How long a story waits until all workers of its pool are at work."""
+PODS_MAX = 4
+"""Most pods of a story's pool."""
 T = TypeVar("T")
 
 
@@ -101,23 +106,28 @@ class Teller:
 
         return await insist(run)
 
-    async def busy(self, name: str, count: int, task: Task) -> asyncio.Future[list[Result]]:
-        """Publish so many first tasks; return, when user code of all runs, what waits for their results."""
-        started = asyncio.Semaphore(0)
+    async def busy(self, name: str, count: int, task: Task) -> list[RunningTask]:
+        """Publish so many first tasks; return them when user code of all runs.
 
-        async def work(number: int) -> Result:
+        Raises:
+            TimeoutError: of some none was heard to run: what is told after that would not be what is looked at.
+        """
+
+        async def work(number: int) -> RunningTask:
             session = self.cast.id(f"{name}{number}")
-            self.cast.expect(session, session)
+            self.cast.expect(session, session, "cancelled")
             options = {"pool": self.cast.pool, "task_id": session}
             running = await insist(lambda: self._client.publish(task, options))
-            await wait_for(lambda: running.has_started, within_s=PROMPT_S, every_s=0.02)
-            started.release()
-            return await running.result(wait_s=STORY_S)
+            if not await wait_for(lambda: running.has_started, within_s=BUSY_S, every_s=0.02):
+                raise TimeoutError(f"{session} was not heard to run within {BUSY_S:.0f} s")
+            return running
 
-        working = asyncio.gather(*(work(number) for number in range(count)))
-        for _ in range(count):
-            await started.acquire()
-        return working
+        return await asyncio.gather(*map(work, range(count)))
+
+    async def let_go(self, running: RunningTask) -> Result:
+        """Cancel a task that runs, and return its result."""
+        await insist(lambda: running.cancel(wait_s=5.0))
+        return await insist(lambda: running.result(wait_s=STORY_S))
 
     async def cancelled(self, name: str, task_name: str, task: Task) -> Result:
         """Publish a long task, cancel it when it runs, and return its result."""
@@ -127,8 +137,7 @@ class Teller:
         async def run() -> Result:
             running = await self._client.publish_next(session, task, {"task_id": task_id})
             await wait_for(lambda: running.has_started, within_s=PROMPT_S, every_s=0.02)
-            await insist(lambda: running.cancel(wait_s=5.0))
-            return await running.result(wait_s=STORY_S)
+            return await self.let_go(running)
 
         return await insist(run)
 
@@ -211,11 +220,11 @@ async def crowd(teller: Teller) -> None:
 
 
 async def overdue(teller: Teller) -> None:
-    """A one-shot whose deadline passes while all workers are busy."""
-    working = await teller.busy("busy", 4, teller.line("sleep 8"))
+    """A one-shot whose deadline passes while all workers are busy: they are until it has its end."""
+    working = await teller.busy("busy", PODS_MAX, teller.line("sleep 60"))
     late = Command(shell="true", deadline_s=1.0)
     await teller.first("late", late, "expired")
-    await working
+    await asyncio.gather(*map(teller.let_go, working))
 
 
 async def on_demand(teller: Teller) -> None:
@@ -259,7 +268,7 @@ async def race_leaving(teller: Teller) -> None:
     await teller.next("s", "s1", teller.line())
 
 
-QUIET_S = {"rest": 11.0, "overdue": 7.0}
+QUIET_S = {"rest": 11.0}
 """Longest time in which nothing happens in a story, by its own doing."""
 COLD = frozenset({"on_demand", "deaf", "spare"})
 """Stories of a pool without stock."""
