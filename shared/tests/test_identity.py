@@ -126,6 +126,18 @@ def test_a_worker_is_renewed_under_its_own_key_only() -> None:
             signer.renew(token, pool, name, valid_s=60)
 
 
+def test_a_worker_that_made_its_own_key_is_vouched_for() -> None:
+    """The JWT names its key; what is no user's key, or is damaged, is refused."""
+    signer = identity.make_identity().worker_signer
+    user = keys.make_key("user")
+    claims = tokens.read_claims(signer.vouch(user.public, "default", "w1", valid_s=60))
+    assert (claims["sub"], claims["name"]) == (user.public, "w1")
+    damaged = user.public[:-1] + ("B" if user.public.endswith("A") else "A")
+    for key in (keys.make_key("account").public, user.seed, damaged, user.public.lower(), "", "ä"):
+        with pytest.raises(Forbidden):
+            signer.vouch(key, "default", "w1", valid_s=60)
+
+
 @pytest.mark.parametrize("text", ["", "a.b", "a.b.c", "a.e30.c"])
 def test_what_is_no_token_is_refused_or_empty(text: str) -> None:
     """Never another kind of error."""
@@ -143,6 +155,7 @@ def test_only_the_admin_may_do_everything() -> None:
         "local-node": roles.local_node("n1"),
         "checkpointer": roles.checkpointer("n1"),
         "watcher": roles.system_watcher("w1"),
+        "enroller": roles.enroller(),
     }
     for name, permissions in named.items():
         assert permissions.publish is not None, name

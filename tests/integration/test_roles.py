@@ -150,6 +150,33 @@ async def test_a_pool_manager_serves_clients_and_nodes(
     )
 
 
+async def test_a_new_pod_can_ask_for_its_credential_and_do_nothing_else(connect: Connect) -> None:
+    """The credential that all pods share before they have their own is worth one question."""
+    manager = await connect(roles.pool_manager("m1"), name="m1")
+    pod = await connect(roles.enroller(), name=roles.ENROLLER)
+
+    async def answer(message: Message) -> None:
+        await manager.publish(message.reply, message.subject.encode())
+
+    asked = subjects.enroll("default", "default-0-1")
+    await manager.subscribe(subjects.enroll(), answer, queue=subjects.MANAGER_GROUP)
+    assert (await ask(pod, asked)).data.decode() == asked
+    assert pod.refusals == manager.refusals == ()
+    await forbidden(
+        pod.request(subjects.renew("default", "default-0-1"), timeout_s=2),
+        pod.request(subjects.heartbeat("default", "default-0-1"), timeout_s=2),
+        pod.request(subjects.task("t", "default", "batch"), timeout_s=2),
+        pod.request("ask.t.pools", timeout_s=2),
+        pod.compare_and_set("s.0.rec.default.t.s", b"", expected_seq=0),
+        pod.js_api("INFO"),
+        pod.pull("Q0", "default-batch"),
+        pod.subscribe(subjects.enroll(), lambda _message: None),
+        pod.subscribe("_INBOX_m1.>", lambda _message: None),
+        pod.subscribe("hb.>", lambda _message: None),
+        pod.subscribe("rec.>", lambda _message: None),
+    )
+
+
 async def test_a_checkpointer_serves_its_own_node(
     connect: Connect, connect_worker: Connect
 ) -> None:

@@ -46,6 +46,9 @@ class PoolSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     isolation: Isolation = "auto"
     """Class promised to sessions; `auto` is the strongest that the node has, named in every status."""
     limits: PodLimits = PodLimits()
+    image: str = ""
+    """On Kubernetes: the sandboxes' image, made from the one of the product; empty: that one. Embedded sandboxes see the
+    machine's own programs and have no image."""
     on_interrupt: OnInterrupt = "rerun"
     """What happens to a task whose worker died, unless the task says otherwise."""
     checkpoint_every_s: Annotated[float, Meta(ge=1, le=24 * 3600)] = 30.0

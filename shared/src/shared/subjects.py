@@ -269,6 +269,11 @@ def renew(pool: str = "*", worker: str = "*") -> str:
     return f"renew.{pool}.{worker}"
 
 
+def enroll(pool: str = "*", pod: str = "*") -> str:
+    """Request by a new pod to the pool-managers: a credential of its own, for a proof of which pod it is."""
+    return f"enroll.{pool}.{pod}"
+
+
 def control(worker: str) -> str:
     """Requests to a bound worker."""
     return f"ctl.{worker}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import secrets
 from typing import Literal
 
@@ -16,6 +17,8 @@ _PREFIXES: dict[KeyKind, int] = {
     "account": nkeys.PREFIX_BYTE_ACCOUNT,
     "user": nkeys.PREFIX_BYTE_USER,
 }
+PUBLIC_BYTES = 35
+"""A kind, 32 bytes of key, a check sum of two."""
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -43,6 +46,20 @@ def key_of(seed: str) -> Key:
     """Return the pair that belongs to a seed."""
     pair = nkeys.from_seed(bytearray(seed.encode()))
     return Key(public=pair.public_key.decode(), seed=seed)
+
+
+def is_user_key(public: str) -> bool:
+    """Return whether a text is the public key of a user: a base32 form with a check sum."""
+    try:
+        raw = base64.b32decode(public.encode())
+    except (ValueError, UnicodeEncodeError):
+        return False
+    body, check = raw[:-2], raw[-2:]
+    return (
+        len(raw) == PUBLIC_BYTES
+        and body[0] == nkeys.PREFIX_BYTE_USER
+        and binascii.crc_hqx(body, 0) == int.from_bytes(check, "little")
+    )
 
 
 def sign(seed: str, data: bytes) -> bytes:

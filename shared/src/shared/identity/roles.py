@@ -135,6 +135,15 @@ def worker(pool: str, name: str) -> Permissions:
     )
 
 
+ENROLLER = "enroller"
+"""The name that all pods share before they have their own."""
+
+
+def enroller() -> Permissions:
+    """A pod before it has a credential of its own: asks for one, and hears the answer. Worth nothing without a proof."""
+    return Permissions((subjects.enroll(),), (_inbox(ENROLLER),))
+
+
 def pool_manager(name: str) -> Permissions:
     """Keeps pools at their stock, recovers sessions, answers clients. Trusted in the whole account."""
     return Permissions(
@@ -188,6 +197,7 @@ def pool_manager(name: str) -> Permissions:
                 "cancel.>",
                 "ask.>",
                 "renew.>",
+                "enroll.>",
                 "span.>",
             ),
         ),

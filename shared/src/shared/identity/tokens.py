@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from shared.errors import Forbidden
-from shared.identity.keys import Key, key_of, make_key, verify
+from shared.identity.keys import Key, is_user_key, key_of, make_key, verify
 from shared.identity.roles import Permissions
 from shared.messages import Credential
 
@@ -141,6 +141,22 @@ class WorkerSigner(msgspec.Struct, frozen=True):
         """
         user = make_key("user")
         return Credential(jwt=self._vouch(user.public, pool, name, valid_s), seed=user.seed)
+
+    def vouch(self, public_key: str, pool: str, name: str, *, valid_s: float) -> str:
+        """Return the JWT of a worker that made its own key.
+
+        Args:
+            public_key: the key; whoever has its seed can be this worker.
+            pool: the only pool that it can name.
+            name: its pod's name.
+            valid_s: seconds for which it is valid.
+
+        Raises:
+            Forbidden: it is no user's key.
+        """
+        if not is_user_key(public_key):
+            raise Forbidden("no public key of a NATS user")
+        return self._vouch(public_key, pool, name, valid_s)
 
     def renew(self, token: str, pool: str, name: str, *, valid_s: float) -> str:
         """Return a JWT for the key of one that this signer minted; the key's seed stays with the worker.
