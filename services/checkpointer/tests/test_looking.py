@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from checkpointer.adapters.looking import SnapshotLooker
+from checkpointer.adapters.pods.local import LocalPods
 from checkpointer.adapters.snapshots import SnapshotEngine
 from checkpointer.adapters.stores.local import LocalStore
 from checkpointer.loops.patient_store import PatientStore
@@ -29,7 +30,7 @@ class Bench:
         """Join them."""
         self.workspace = folder / "pods" / PLACE.pod / "workspace"
         self.workspace.mkdir(parents=True)
-        self._engine = SnapshotEngine(folder / "pods", store)
+        self._engine = SnapshotEngine(LocalPods(folder / "pods"), store)
         self._last: SnapshotRef | None = None
         self.looker = SnapshotLooker(lambda: store)
 

@@ -9,6 +9,8 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import FieldInfo
 
+from shared.errors import InvalidMessage
+
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -33,7 +35,7 @@ def load(kind: type[S], prefix: str, environ: Mapping[str, str]) -> S:
     try:
         if given.keys() <= fields.keys():
             return msgspec.convert(_split(given, fields), kind, strict=False)
-    except msgspec.ValidationError as exc:
+    except (msgspec.ValidationError, InvalidMessage) as exc:
         one = f"{prefix}*: {exc}"  # fields that do not go together, unless a single one is to blame
     else:
         one = ""

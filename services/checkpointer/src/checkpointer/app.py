@@ -13,11 +13,14 @@ import msgspec
 from checkpointer.adapters.contents import StoredContents
 from checkpointer.adapters.heads import StreamHeads
 from checkpointer.adapters.looking import SnapshotLooker
+from checkpointer.adapters.pods.kubelet import KubeletPods, NodeLayout
+from checkpointer.adapters.pods.local import LocalPods
 from checkpointer.adapters.records import StreamRecords
 from checkpointer.adapters.snapshots import SnapshotEngine
 from checkpointer.adapters.stores.opening import open_store
 from checkpointer.adapters.stores.over_nats import PENDING_BYTES
 from checkpointer.adapters.voice import BusVoice
+from checkpointer.core.scans import FileOwner
 from checkpointer.loops.beat import beat
 from checkpointer.loops.collect_garbage import Collector
 from checkpointer.loops.delete_session import Deleter
@@ -30,6 +33,7 @@ from checkpointer.loops.probe_store import probe_store
 from checkpointer.loops.scrub import Scrubber
 from checkpointer.loops.serve import Desk
 from checkpointer.loops.work import Bounds, Work
+from checkpointer.ports.pods import PodFolders
 from checkpointer.settings import CheckpointerSettings
 from shared import logs, subjects
 from shared.bus import Bus, BusOptions, Message
@@ -82,7 +86,7 @@ async def run(settings: CheckpointerSettings, stop: Stop) -> None:
                 path = Path(settings.credential_file)
                 aside.append(tasks.create_task(follow_file(bus, path)))
             health.begin()
-            log.info("checkpointer.ready", node=settings.node)
+            log.info("checkpointer.ready", node=settings.subject_name)
             await stop.wait()
             health.leave()
             await desk.drain(settings.drain_s / 2)
@@ -108,7 +112,21 @@ def _opening(settings: CheckpointerSettings) -> Opening:
         at = Failpoints(settings.failpoints, "checkpointer").at
         return PatientStore(at("patient_store", store), stall_s=settings.store_stall_s)
 
-    return Opening(open_it, lambda store: SnapshotEngine(Path(settings.pods_dir), store))
+    return Opening(open_it, lambda store: SnapshotEngine(_pods(settings), store))
+
+
+def _pods(settings: CheckpointerSettings) -> PodFolders:
+    if settings.pods == "local":
+        return LocalPods(Path(settings.pods_dir))
+    assert settings.pod_logs_dir is not None
+    assert settings.pods_namespace is not None, "both were checked"
+    layout = NodeLayout(
+        pods=Path(settings.pods_dir),
+        pod_logs=Path(settings.pod_logs_dir),
+        namespace=settings.pods_namespace,
+        cache=Path(settings.cache_dir) if settings.cache_dir else None,
+    )
+    return KubeletPods(layout, FileOwner(settings.workspace_uid, settings.workspace_gid))
 
 
 def _work(settings: CheckpointerSettings, bus: Bus, opening: Opening) -> Work:
@@ -116,7 +134,7 @@ def _work(settings: CheckpointerSettings, bus: Bus, opening: Opening) -> Work:
     at = Failpoints(settings.failpoints, "checkpointer").at
     records, heads = StreamRecords(bus), StreamHeads(bus)
     truth = (at("commit_snapshot", heads), at("commit_snapshot", records))
-    return Work(settings.node, opening, at("work", records), truth, bounds)
+    return Work(settings.subject_name, opening, at("work", records), truth, bounds)
 
 
 async def _caretaker(bus: Bus, opening: Opening) -> Caretaker:
@@ -144,7 +162,7 @@ def _beats(
     """Return what makes the next heartbeat."""
     started_ms = int(time.time() * 1000)
     return lambda: CheckpointerBeat(
-        node=settings.node,
+        node=settings.subject_name,
         started_ms=started_ms,
         store=opening.id,
         unavailable=opening.problem(),
@@ -156,7 +174,7 @@ def _options(settings: CheckpointerSettings) -> BusOptions:
     path = settings.credential_file
     return BusOptions(
         servers=settings.servers,
-        name=f"ckpt-{settings.node}",
+        name=f"ckpt-{settings.subject_name}",
         # Read again at each connect: whoever started the node may have renewed it.
         credential=(lambda: read_credential(Path(path))) if path else None,
     )
@@ -179,7 +197,7 @@ async def _serve(
     def heard(message: Message) -> None:
         tasks.create_task(answer(message), name="answer")
 
-    await bus.subscribe(subjects.checkpoint(settings.node, "*"), heard)
+    await bus.subscribe(subjects.checkpoint(settings.subject_name, "*"), heard)
 
 
 async def _keep(bus: Bus, keeper: Keeper, tasks: asyncio.TaskGroup) -> None:

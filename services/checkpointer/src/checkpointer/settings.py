@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
 from shared.ids import parse_name
+from shared.kube_names import node_token
 
 PREFIX: Final = "CHECKPOINTER_"
 
@@ -16,13 +17,25 @@ class CheckpointerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     """What a checkpointer must know before it starts."""
 
     node: str
-    """Its node's name, a token of its subjects."""
+    """Its node's name. On Kubernetes as the cluster has it, dots and all."""
     servers: tuple[str, ...]
     """NATS servers."""
     credential_file: str | None = None
     """File with its NATS user."""
+    pods: Literal["local", "kubelet"] = "local"
+    """Who starts the node's pods, and so where their folders are: a local node or Kubernetes' kubelet."""
     pods_dir: str
-    """Where the node's pod directories are; it looks nowhere else."""
+    """Where the node's pod directories are; it looks nowhere else. Of kubelet: its `pods`."""
+    pod_logs_dir: str | None = None
+    """kubelet's `podLogsDir`: it tells which pod has which folder. Needed with `kubelet`, like the next."""
+    pods_namespace: str | None = None
+    """Namespace of the worker pods: no pod of another one is ever looked at."""
+    cache_dir: str | None = None
+    """With `kubelet`, a folder of its own for what of each pod is saved already; None: each save reads all again."""
+    workspace_uid: Annotated[int, Meta(ge=0, lt=1 << 32)] = 1000
+    """With `kubelet`, whose the files of workspaces are: of the sandboxes' user, as the pods are started."""
+    workspace_gid: Annotated[int, Meta(ge=0, lt=1 << 32)] = 2000
+    """Likewise their group."""
     store: str = "nats"
     """Where packs lie: `nats` (in streams of those servers), `local:/folder` (that all nodes share), or
     `s3://bucket/prefix?endpoint=…&region=…`."""
@@ -54,8 +67,20 @@ class CheckpointerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
         """Check what types cannot.
 
         Raises:
-            ValueError: a name that is none, or one that our subjects use.
+            ValueError: a name that is none, or one that our subjects use; something that kubelet's pods need is missing.
         """
-        parse_name(self.node, "node")
-        if self.node == "any":
+        if self.pods == "local":
+            parse_name(self.node, "node")
+        elif self.pod_logs_dir is None or self.pods_namespace is None:
+            raise ValueError("pods: kubelet needs pod_logs_dir and pods_namespace")
+        if self.subject_name == "any":
             raise ValueError("node: 'any' is taken by requests to whichever checkpointer is free")
+
+    @property
+    def subject_name(self) -> str:
+        """The node's name as a token of subjects.
+
+        Raises:
+            InvalidMessage: no node is called so.
+        """
+        return node_token(self.node)

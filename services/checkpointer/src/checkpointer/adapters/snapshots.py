@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TypeVar
 
 from checkpointer.adapters.engine.restore import Follower, RestoreJob, restore
 from checkpointer.adapters.engine.save import SaveJob, Watcher, save
 from checkpointer.adapters.engine.threads import Bridge, Packs
 from checkpointer.adapters.files.room import clear
+from checkpointer.adapters.pods.names import check_pod
 from checkpointer.core.entries import show
+from checkpointer.core.scans import Look
 from checkpointer.ports.engine import Owner, Place, Progress
+from checkpointer.ports.pods import PodFolders
 from shared.errors import InvalidMessage, Unavailable
 from shared.messages import decode
-from shared.workspace import MARK, JobState, Mark, SnapshotRef
+from shared.workspace import JobState, Mark, SnapshotRef
 
 T = TypeVar("T")
 
-_POD = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-WORKSPACE = "workspace"
-CACHE = "saved.cache"
-"""Beside a pod's workspace: what of it is saved already. It goes with the pod."""
-MARK_BYTES_MAX = 4096
 TORN_MAX = 20
 """Paths that an answer names."""
 THREADS = 32
@@ -38,9 +31,9 @@ THREADS = 32
 class SnapshotEngine:
     """Implements `ports.engine.Engine`."""
 
-    def __init__(self, pods_dir: Path, store: Packs) -> None:
-        """Work on the pods of a folder, with packs in `store`."""
-        self._pods_dir = pods_dir
+    def __init__(self, pods: PodFolders, store: Packs) -> None:
+        """Work on a node's pods, with packs in `store`."""
+        self._pods = pods
         self._store = store
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="job")
 
@@ -53,7 +46,7 @@ class SnapshotEngine:
         watcher = Watcher(_reaching(loop, progress, "scanned"), _noting(progress))
 
         def work() -> SnapshotRef | None:
-            with self._open(place.pod) as root:
+            with self._pods.workspace(place.pod) as root:
                 job = SaveJob(
                     root=root,
                     tenant=place.tenant,
@@ -62,7 +55,8 @@ class SnapshotEngine:
                     epoch=owner.epoch,
                     task=owner.task,
                     position=owner.position,
-                    cache=self._pods_dir / place.pod / CACHE,
+                    cache=self._pods.cache(place.pod),
+                    look=Look(owner=self._pods.owner),
                 )
                 saved = save(job, bridge, watcher)
             progress.torn = tuple(show(path) for path in saved.torn[:TORN_MAX])
@@ -72,16 +66,12 @@ class SnapshotEngine:
 
     async def mark(self, pod: str) -> Mark | None:
         """Return what a pod's worker said last of its workspace; see `Engine`."""
-        if not _POD.fullmatch(pod):
-            raise InvalidMessage(f"pod: no such name {pod[:80]!r}")
+        check_pod(pod)
 
         def read() -> Mark | None:
             try:
-                fd = os.open(
-                    self._pods_dir / pod / MARK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-                )
-                with os.fdopen(fd, "rb") as file:
-                    return decode(file.read(MARK_BYTES_MAX), Mark)
+                said = self._pods.mark(pod)
+                return None if said is None else decode(said, Mark)
             except (OSError, InvalidMessage):
                 return None
 
@@ -94,10 +84,15 @@ class SnapshotEngine:
         follower = Follower(_reaching(loop, progress, "gate_open"), _noting(progress))
 
         def work() -> None:
-            with self._open(place.pod) as root:
+            with self._pods.workspace(place.pod) as root:
                 clear(root)
-                cache = self._pods_dir / place.pod / CACHE
-                restore(RestoreJob(root=root, ref=snapshot, cache=cache), bridge, follower)
+                job = RestoreJob(
+                    root=root,
+                    ref=snapshot,
+                    cache=self._pods.cache(place.pod),
+                    owner=self._pods.owner,
+                )
+                restore(job, bridge, follower)
 
         await self._run(work, bridge)
 
@@ -114,30 +109,6 @@ class SnapshotEngine:
             raise
         except OSError as exc:
             raise Unavailable(f"the workspace: {exc.strerror or exc}") from exc
-
-    @contextmanager
-    def _open(self, pod: str) -> Iterator[int]:
-        """Open a pod's workspace, never through a link.
-
-        Raises:
-            InvalidMessage: no pod is called so.
-            Unavailable: it is not on this node (any more).
-        """
-        if not _POD.fullmatch(pod):
-            raise InvalidMessage(f"pod: no such name {pod[:80]!r}")
-        opened: list[int] = []
-        try:
-            for name in (str(self._pods_dir), pod, WORKSPACE):
-                opened.append(os.open(name, _FOLDER, dir_fd=opened[-1] if opened else None))
-            yield opened[-1]
-        except FileNotFoundError as exc:
-            if len(opened) == 3:
-                raise
-            # Not `NotFound`: the snapshot that is to be restored is as it was.
-            raise Unavailable(f"pod {pod} has no workspace on this node") from exc
-        finally:
-            for fd in opened:
-                os.close(fd)
 
 
 def _reaching(

@@ -37,12 +37,21 @@ class Folder(NamedTuple):
         return self.listing.unsettle(self.unsettled | more)
 
 
+class FileOwner(NamedTuple):
+    """Whose files are."""
+
+    uid: int
+    gid: int
+
+
 class Look(msgspec.Struct, frozen=True, kw_only=True):
     """How to scan."""
 
     excludes: Excludes = Excludes(())
     sync: bool = True
     """Write dirty pages first, without which changes through mappings go unseen."""
+    owner: FileOwner | None = None
+    """Whose the workspace is; None: its root's owner's."""
 
 
 class Scan(msgspec.Struct, kw_only=True):
@@ -51,12 +60,14 @@ class Scan(msgspec.Struct, kw_only=True):
     started_ns: int
     """Wall clock."""
     device: int
-    """Of the root, like the next five."""
+    """Of the root, like the next two."""
     inode: int
     mode: int
     uid: int
+    """Whose the workspace is: entries name users relative to him."""
     gid: int
     mtime_ns: int
+    """Of the root."""
     folders: list[Folder] = []
     """Parents before their children, the root first."""
     entries: int = 0

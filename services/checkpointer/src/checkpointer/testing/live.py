@@ -16,6 +16,7 @@ from shared.cluster import Cluster
 from shared.errors import ServiceError
 from shared.identity import roles, write_credential
 from shared.ids import SHARDS, home
+from shared.kube_names import node_token
 from shared.record import Record
 from shared.testing.names import unique
 from shared.workspace import (
@@ -41,15 +42,16 @@ class Live:
 
     def __init__(self, cluster: Cluster, folder: Path, bus: Bus, **settings: str) -> None:
         """Start nothing yet; `bus` may do everything."""
-        self.node = unique("node")[:32]
+        name = settings.pop("NODE", "") or unique("node")[:32]
+        self.node = node_token(name)
         self.pods = folder / "pods"
-        self.pods.mkdir(parents=True)
+        self.pods.mkdir(parents=True, exist_ok=True)
         self.bus = bus
         self.beats: asyncio.Queue[CheckpointerBeat] = asyncio.Queue()
         minted = cluster.identity.signer.mint(f"ckpt-{self.node}", roles.checkpointer(self.node))
         write_credential(folder / "checkpointer.creds", minted)
         variables = {
-            "NODE": self.node,
+            "NODE": name,
             "SERVERS": ",".join(cluster.urls),
             "CREDENTIAL_FILE": str(folder / "checkpointer.creds"),
             "PODS_DIR": str(self.pods),
@@ -62,6 +64,7 @@ class Live:
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
             **{f"CHECKPOINTER_{name}": value for name, value in variables.items()},
         }
+        self.command = [sys.executable, "-m", "checkpointer"]
         self.process: subprocess.Popen[bytes] | None = None
 
     async def start(self) -> None:
@@ -69,9 +72,7 @@ class Live:
         if self.process is None:
             subject = subjects.checkpointer_heartbeat(self.node)
             await self.bus.subscribe(subject, self._on_beat)
-        self.process = await asyncio.to_thread(
-            subprocess.Popen, [sys.executable, "-m", "checkpointer"], env=self._env
-        )
+        self.process = await asyncio.to_thread(subprocess.Popen, self.command, env=self._env)
         await self.beat(lambda beat: not beat.unavailable)
 
     def kill(self) -> None:
@@ -98,6 +99,10 @@ class Live:
         path = self.pods / pod / "workspace"
         path.mkdir(parents=True, exist_ok=True)
         return path
+
+    def mark(self, pod: str, mark: Mark) -> None:
+        """Say of a pod's workspace what is in it, as its worker does."""
+        (self.pods / pod / MARK).write_bytes(messages.encode(mark))
 
     async def ask(self, ask: CheckpointAsk, asker: str = "") -> CheckpointAnswer:
         """Ask until the job has ended, as a worker does; nobody there is asked again."""
@@ -150,7 +155,7 @@ class Owned:
     def mark(self, *, session: str = "", epoch: int = 1, task: str = "") -> None:
         """Say of the pod's workspace that it is this session's, as a worker does."""
         mark = Mark(session=session or self.record.session, epoch=epoch, task=task)
-        (self.live.pods / self.pod / MARK).write_bytes(messages.encode(mark))
+        self.live.mark(self.pod, mark)
 
     @property
     def where(self) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from checkpointer.adapters.files.cache import CachedFolder, CacheKey, boot_id, s
 from checkpointer.core.assemble import Assembled
 from checkpointer.core.listings import UNLIKE_ANY
 from checkpointer.core.plan import Plan
-from checkpointer.core.scans import Scan
+from checkpointer.core.scans import FileOwner, Scan
 from checkpointer.core.snapshot import Snapshot
 from shared.errors import ServiceError
 from shared.workspace import SnapshotRef
@@ -27,7 +27,7 @@ def memo_file(cache: Path | None) -> Path | None:
 
 
 class Root(NamedTuple):
-    """A workspace's own directory."""
+    """A workspace's own directory, and whose the workspace is."""
 
     device: int
     inode: int
@@ -71,6 +71,8 @@ class RestoredTree(NamedTuple):
     ref: SnapshotRef
     nodes: Mapping[bytes, bytes]
     """Path -> node of each directory."""
+    owner: FileOwner | None = None
+    """Whose the files are; None: the root's owner's."""
 
 
 def remember_saved(file: Path, key: CacheKey, saved: SavedTree) -> None:
@@ -93,14 +95,14 @@ def remember_saved(file: Path, key: CacheKey, saved: SavedTree) -> None:
 
 def remember_restored(file: Path, root: int, store: str, restored: RestoredTree) -> None:
     """Write the cache after a restore: the next save reads what is not as it was written."""
-    snapshot, ref, nodes = restored
+    snapshot, ref, nodes, owner = restored
     now_ns = time.time_ns()
     cached = {path: CachedFolder(*UNLIKE_ANY, node, now_ns) for path, node in nodes.items()}
     about = os.fstat(root)
     key = make_key(
         store,
         (snapshot.tenant, snapshot.session),
-        Root(about.st_dev, about.st_ino, about.st_uid, about.st_gid),
+        Root(about.st_dev, about.st_ino, *(owner or (about.st_uid, about.st_gid))),
         ref,
     )
     with contextlib.suppress(ServiceError):

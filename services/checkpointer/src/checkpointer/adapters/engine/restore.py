@@ -19,6 +19,7 @@ from checkpointer.core.bounds import ID_BYTES
 from checkpointer.core.entries import DIRECTORY, FILE, INLINE, Entry, decode_node, encode_node, show
 from checkpointer.core.hot import choose_hot
 from checkpointer.core.index import Index
+from checkpointer.core.scans import FileOwner
 from checkpointer.core.snapshot import Snapshot, keys_of
 from checkpointer.core.trees import Directory, join, walk
 from shared.errors import Damaged
@@ -33,6 +34,8 @@ class RestoreJob(msgspec.Struct, frozen=True, kw_only=True):
     ref: SnapshotRef
     cache: Path | None = None
     """Like `SaveJob.cache`: the next save reads only what changed since this restore."""
+    owner: FileOwner | None = None
+    """Whose the files are to be; None: the root's owner's."""
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +75,7 @@ def restore(job: RestoreJob, bridge: Bridge, follower: Follower) -> Restored:
     snapshot = stored.body()
     check_room(job.root, snapshot.entries, snapshot.content_bytes)
     index = stored.index(snapshot)
-    writer = TreeWriter(job.root)
+    writer = TreeWriter(job.root, job.owner)
     try:
         one = _Restore(writer, index, bridge, follower)
         one.run(snapshot)
@@ -81,9 +84,8 @@ def restore(job: RestoreJob, bridge: Bridge, follower: Follower) -> Restored:
     if job.cache is not None:
         memo.forget_but(job.ref.id, keys_of(snapshot, job.ref))
         save_memo(memo_file(job.cache), memo)
-        remember_restored(
-            job.cache, job.root, bridge.store.id, RestoredTree(snapshot, job.ref, one.nodes)
-        )
+        restored = RestoredTree(snapshot, job.ref, one.nodes, job.owner)
+        remember_restored(job.cache, job.root, bridge.store.id, restored)
     return Restored(
         snapshot=snapshot,
         entries=one.entries,

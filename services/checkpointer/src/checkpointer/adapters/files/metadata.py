@@ -9,6 +9,7 @@ from typing import Final
 
 from checkpointer.adapters.files.attributes import write_attributes
 from checkpointer.core.entries import MODE_KEPT, Entry
+from checkpointer.core.scans import FileOwner
 
 OWNER_ALL: Final = 0o700
 _STATUS: Final = Path("/proc/self/status")
@@ -17,14 +18,15 @@ _STATUS: Final = Path("/proc/self/status")
 class Dresser:
     """Sets metadata and counts what is refused. Each method returns that number."""
 
-    def __init__(self, root: int) -> None:
+    def __init__(self, root: int, owner: FileOwner | None = None) -> None:
         """Learn who owns the workspace.
 
         Args:
             root: descriptor of its directory.
+            owner: who will own all that is made in it; None: who owns the root.
         """
         about = os.fstat(root)
-        self._uid, self._gid = about.st_uid, about.st_gid
+        self._uid, self._gid = owner or (about.st_uid, about.st_gid)
         # What this process makes there has the right owner already; a directory with the set-group bit gives its group on.
         made_by_us = (os.geteuid(), about.st_gid if about.st_mode & stat.S_ISGID else os.getegid())
         self._is_owner = made_by_us == (self._uid, self._gid)

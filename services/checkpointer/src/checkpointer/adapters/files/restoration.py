@@ -14,6 +14,7 @@ import msgspec
 from checkpointer.adapters.files.folders import OpenFolders
 from checkpointer.adapters.files.metadata import Dresser
 from checkpointer.core.entries import is_bad_name, show
+from checkpointer.core.scans import FileOwner
 from shared.errors import Conflict, Damaged, LimitExceeded, Unavailable
 
 _NO_ROOM: Final = {errno.ENOSPC, errno.EDQUOT}
@@ -38,14 +39,15 @@ class Tally(msgspec.Struct):
 class Restoration:
     """The state of one restore."""
 
-    def __init__(self, root: int) -> None:
+    def __init__(self, root: int, owner: FileOwner | None = None) -> None:
         """Begin.
 
         Args:
             root: descriptor of the workspace's directory; stays the caller's.
+            owner: who will own what is made; None: the root's owner.
         """
         self.folders = OpenFolders(root)
-        self.dresser = Dresser(root)
+        self.dresser = Dresser(root, owner)
         self.gate_is_open = False
         """True: user code may be in the workspace."""
         self.tally = Tally()

@@ -16,6 +16,7 @@ from checkpointer.adapters.files import linux
 from checkpointer.adapters.files.restoration import Restoration, Tally, check_name
 from checkpointer.adapters.files.sink import FileSink, Place, write_whole
 from checkpointer.core.entries import FIFO, SOCKET, SYMLINK, Entry, show
+from checkpointer.core.scans import FileOwner
 from checkpointer.core.trees import join
 from shared.errors import Damaged
 
@@ -25,13 +26,14 @@ _SPECIAL: Final = {FIFO: stat.S_IFIFO, SOCKET: stat.S_IFSOCK}
 class TreeWriter:
     """Restores one tree. Files may be written by several threads at once."""
 
-    def __init__(self, root: int) -> None:
+    def __init__(self, root: int, owner: FileOwner | None = None) -> None:
         """Begin.
 
         Args:
-            root: descriptor of the workspace's directory; stays the caller's. Its owner will own all that is made.
+            root: descriptor of the workspace's directory; stays the caller's.
+            owner: who will own all that is made; None: the root's owner.
         """
-        self._state = Restoration(root)
+        self._state = Restoration(root, owner)
 
     @property
     def tally(self) -> Tally:

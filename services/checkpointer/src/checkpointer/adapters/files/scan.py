@@ -87,13 +87,14 @@ class _Scanner:
         self._linked: dict[int, list[_Place]] = {}
         self._path_bytes = 0
         about = os.fstat(root)
+        uid, gid = look.owner or (about.st_uid, about.st_gid)
         self.result = Scan(
             started_ns=time.time_ns(),
             device=about.st_dev,
             inode=about.st_ino,
             mode=about.st_mode,
-            uid=about.st_uid,
-            gid=about.st_gid,
+            uid=uid,
+            gid=gid,
             mtime_ns=clip_time(about.st_mtime_ns),
         )
 
