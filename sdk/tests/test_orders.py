@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent_sandbox.access import ClientOptions, find_access
+from agent_sandbox.access import ClientOptions, bus_options, find_access
 from agent_sandbox.cli.options import split_env, split_file
 from agent_sandbox.orders import check_class, common_fields, input_file, program_task
 from agent_sandbox.places import default_state
@@ -111,6 +111,26 @@ def test_access_is_named_or_from_the_environment_or_from_the_state_folder(tmp_pa
         credential,
     )
     assert (from_state.servers, from_state.credential) == (("nats://a:1",), credential)
+
+
+def test_the_authority_to_believe_is_named_or_from_the_environment(tmp_path: Path) -> None:
+    """For servers and gateways elsewhere; an embedded cluster's servers speak no TLS, whatever the environment says."""
+    named, other = tmp_path / "ca.crt", tmp_path / "other.crt"
+    named.write_text("PEM")
+    servers, gateways = ("tls://c:1",), ("https://g",)
+
+    by_option = find_access(ClientOptions(servers=servers, ca=named), {"AGENT_SANDBOX_CA": "x"})
+    by_environment = find_access(
+        ClientOptions(servers=gateways, token="t"), {"AGENT_SANDBOX_CA": str(named)}
+    )
+
+    tls = bus_options(by_option).tls
+    assert tls is not None
+    assert tls.ca_file == str(named)
+    assert by_environment.ca == named
+    assert bus_options(find_access(ClientOptions(servers=servers), {})).tls is None
+    with pytest.raises(NotFound, match=r"no certificates at .*other"):
+        find_access(ClientOptions(servers=servers, ca=other), {})
 
 
 def test_what_is_missing_for_access_is_said(tmp_path: Path) -> None:

@@ -112,8 +112,11 @@ CALLS: dict[str, Call] = {
 """Command -> its words; in an order in which one leaves what the next needs."""
 A_LINE_FOR_EACH = {"logs"}
 """Commands that print more than one object."""
-ELSEWHERE = {"down": "tests/e2e/test_up_down.py"}
-"""Commands whose JSON is checked in another file: they end the cluster."""
+ELSEWHERE = {
+    "down": "tests/e2e/test_up_down.py",
+    "k8s doctor": "sdk/tests/test_cluster_doctor.py",
+}
+"""Commands whose JSON is checked in another file: they end the cluster, or look at another one."""
 
 
 def without_nulls(value: Any) -> Any:

@@ -14,7 +14,7 @@ import msgspec
 
 from agent_sandbox import places
 from agent_sandbox.tracing import find_tracer
-from shared.bus import BusOptions
+from shared.bus import BusOptions, Tls
 from shared.errors import Forbidden, InvalidMessage, NotFound, Unavailable
 from shared.identity import read_credential
 from shared.messages import Credential
@@ -37,6 +37,9 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     token: str | None = None
     """Token for gateways; else `$AGENT_SANDBOX_TOKEN`, else the file that `$AGENT_SANDBOX_TOKEN_FILE` names, else, for
     gateways on this machine, the state folder's."""
+    ca: Path | None = None
+    """Certificates (PEM) of the authority that vouches for servers or gateways; else `$AGENT_SANDBOX_CA`, else those
+    that the system believes."""
     tenant: str = places.TENANT
     """Tenant of the credential; a gateway knows it by the token."""
     connect_s: float = 10.0
@@ -56,6 +59,8 @@ class Access(msgspec.Struct, frozen=True):
     servers: tuple[str, ...]
     credential: Credential | None
     token: str | None = None
+    ca: Path | None = None
+    """Authority to believe; None: the system's."""
 
     def __repr__(self) -> str:
         """Name what is no secret."""
@@ -84,7 +89,7 @@ def find_access(options: ClientOptions, environ: Mapping[str, str]) -> Access:
     """Return where to connect: what is named, else what the environment names, else the default state folder.
 
     Raises:
-        NotFound: no cluster there, no credential file.
+        NotFound: no cluster there, no credential file, no certificates.
         Forbidden: a file can't be read.
         Unavailable: the cluster in the folder has not come up yet, or was ended.
         InvalidMessage: a file is damaged; an address is none.
@@ -101,11 +106,12 @@ def find_access(options: ClientOptions, environ: Mapping[str, str]) -> Access:
     kinds = {is_gateway(address) for address in servers}
     if len(kinds) > 1:
         raise InvalidMessage("servers: either NATS servers or gateways, not both")
+    ca = _find_ca(options, environ)
     if True in kinds:
-        return Access(tuple(servers), None, _token(options, servers, environ))
+        return Access(tuple(servers), None, _token(options, servers, environ), ca)
     if servers:
         named = credential or environ.get(places.CREDENTIAL_VARIABLE)
-        return Access(tuple(servers), _read(Path(named)) if named else None)
+        return Access(tuple(servers), _read(Path(named)) if named else None, ca=ca)
     folder = (state or places.default_state(environ)).expanduser()
     try:
         found = msgspec.json.decode((folder / places.CLUSTER_FILE).read_bytes(), type=_Cluster)
@@ -120,6 +126,15 @@ def find_access(options: ClientOptions, environ: Mapping[str, str]) -> Access:
     if _is_ended(folder):
         raise Unavailable(f"the cluster in {folder} is down: start it with `agent-sandbox up`")
     return Access(found.servers, _read(credential or folder / places.CREDENTIAL_FILE))
+
+
+def _find_ca(options: ClientOptions, environ: Mapping[str, str]) -> Path | None:
+    named = options.ca or environ.get(places.CA_VARIABLE)
+    if not named:
+        return None
+    if not Path(named).is_file():
+        raise NotFound(f"no certificates at {named}")
+    return Path(named)
 
 
 def _check_addresses(servers: Sequence[str]) -> None:
@@ -194,5 +209,6 @@ def bus_options(access: Access) -> BusOptions:
         name="client",
         credential=access.credential,
         nobody_s=NOBODY_S,
+        tls=None if access.ca is None else Tls(ca_file=str(access.ca)),
         tracer=find_tracer(),
     )

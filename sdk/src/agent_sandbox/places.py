@@ -10,6 +10,10 @@ SERVERS_VARIABLE = "AGENT_SANDBOX_SERVERS"
 CREDENTIAL_VARIABLE = "AGENT_SANDBOX_CREDENTIAL"
 TOKEN_VARIABLE = "AGENT_SANDBOX_TOKEN"  # noqa: S105 - its name, not a token
 TOKEN_FILE_VARIABLE = "AGENT_SANDBOX_TOKEN_FILE"  # noqa: S105 - likewise
+CA_VARIABLE = "AGENT_SANDBOX_CA"
+"""Names the certificates of the authority that vouches for servers and gateways elsewhere."""
+CONTEXT_VARIABLE = "AGENT_SANDBOX_CONTEXT"
+"""Names a context of the kubeconfig: the command line reaches the cluster of Kubernetes through it."""
 FAILPOINTS_VARIABLE = "AGENT_SANDBOX_FAILPOINTS"
 """For tests: folder of placed faults (`shared.failpoints`)."""
 TENANT = "default"

@@ -17,7 +17,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     do: str = ""
     """What to do; empty where nothing is."""
     details: dict[str, str] = {}
-    """Of isolation: class -> empty if it is here, else why not. Of control groups: controller -> why not."""
+    """Of isolation: class -> empty if it is here, else why not. Of others: what is wrong -> why."""
 
 
 def ok(name: str, found: str, details: Mapping[str, str] | None = None) -> Check:
@@ -31,5 +31,5 @@ def warn(name: str, found: str, do: str, details: Mapping[str, str] | None = Non
 
 
 def fail(name: str, found: str, do: str, details: Mapping[str, str] | None = None) -> Check:
-    """`up` will not work."""
+    """It will not work."""
     return Check(name=name, verdict="fail", found=found, do=do, details=dict(details or {}))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from agent_sandbox import places
 from agent_sandbox.checkup.facts import look
-from agent_sandbox.checkup.judge import Report, judge
+from agent_sandbox.checkup.judge import judge
+from agent_sandbox.checkup.verdict import Check
 from agent_sandbox.cli.options import json_option, state_option
 from agent_sandbox.cli.output import Progress, print_json, print_table, print_text
 from agent_sandbox.embedded.folder import Folder
@@ -44,24 +46,25 @@ def doctor(state: Path | None, as_json: bool, port: int | None) -> None:
     if as_json:
         print_json(report)
     else:
-        _print(report)
+        print_checks(report.checks)
+        print_text(VERDICTS[report.verdict])
     sys.exit(1 if report.verdict == "fail" else 0)
 
 
-def _print(report: Report) -> None:
+def print_checks(checks: Sequence[Check]) -> None:
+    """Print what was found, then the details, then what to do."""
     print_table(
         "",
         ("", "what", "found"),
-        [(check.verdict, check.name, check.found) for check in report.checks],
+        [(check.verdict, check.name, check.found) for check in checks],
     )
-    for check in report.checks:
+    for check in checks:
         if check.details:
             print_table(
                 check.name,
                 ("which", "here", "why not"),
                 [(name, "" if why else "yes", why) for name, why in check.details.items()],
             )
-    for check in report.checks:
+    for check in checks:
         if check.do:
             print_text(f"{check.verdict} {check.name}: {check.do}")
-    print_text(VERDICTS[report.verdict])

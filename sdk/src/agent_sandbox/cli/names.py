@@ -9,13 +9,12 @@ import click
 from click.shell_completion import CompletionItem
 
 from agent_sandbox.access import ClientOptions
+from agent_sandbox.cli.elsewhere import said_elsewhere
 from agent_sandbox.client import Client
 from shared.errors import ServiceError
 from shared.messages import Message
 from shared.views import ListAsk, PoolsAnswer, SessionsAnswer
 
-SERVERS = "agent_sandbox.servers"
-"""Where `--server` is kept for `open_client`."""
 WITHIN_S = 1.0
 """Longest wait for names from the cluster: who pressed a key waits for it."""
 NAMES_MAX = 100
@@ -51,9 +50,14 @@ def _asked(
     """Return what the cluster names and fits; nothing where it does not answer at once."""
 
     async def work() -> list[CompletionItem]:
+        said = said_elsewhere(context)
+        if said.context is not None and not said.servers:
+            return []  # to open a way there takes longer than anybody waits for a key
         options = ClientOptions(
             state=context.params.get("state"),
-            servers=context.meta.get(SERVERS, ()),
+            servers=said.servers,
+            credential=said.credential,
+            ca=said.ca,
             connect_s=WITHIN_S,
         )
         async with asyncio.timeout(WITHIN_S), Client(options) as client:

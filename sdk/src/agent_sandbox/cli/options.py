@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from agent_sandbox.access import ClientOptions
-from agent_sandbox.cli.names import SERVERS, complete_pool, complete_session
+from agent_sandbox.cli.elsewhere import elsewhere_options, find_options
+from agent_sandbox.cli.names import complete_pool, complete_session
 from agent_sandbox.client import Client
 from agent_sandbox.orders import Content
 from shared import limits
@@ -27,15 +27,6 @@ state_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON object on stdout instead of text."
 )
-server_option = click.option(
-    "--server",
-    "servers",
-    multiple=True,
-    metavar="URL",
-    expose_value=False,
-    callback=lambda context, _parameter, value: context.meta.update({SERVERS: value}),
-    help="A cluster elsewhere: http(s)://… of a gateway, or nats://… of a server; else $AGENT_SANDBOX_SERVERS. Repeatable.",
-)
 verbose_option = click.option(
     "-v", "--verbose", is_flag=True, help="Say on stderr what ran where, and how long it took."
 )
@@ -43,8 +34,8 @@ session_argument = click.argument("session_id", metavar="SESSION", shell_complet
 
 
 def access_options(command: F) -> F:
-    """Add where the cluster is: `--state`, `--server`."""
-    return server_option(state_option(command))
+    """Add where the cluster is: `--state`, or what names one elsewhere."""
+    return state_option(elsewhere_options(command))
 
 
 def pool_options(command: F) -> F:
@@ -170,6 +161,9 @@ def read_code(source: str) -> str:
 
 
 def open_client(state: Path | None) -> Client:
-    """Return a client for the state folder, or for the servers that were named; entered by the caller."""
-    servers = click.get_current_context().meta.get(SERVERS, ())
-    return Client(ClientOptions(state=state, servers=servers))
+    """Return a client for the state folder, or for the cluster that was named; entered by the caller.
+
+    Raises:
+        ServiceError: there is no way to it.
+    """
+    return Client(find_options(state, click.get_current_context()))

@@ -14,6 +14,7 @@ from agent_sandbox.cli.completion import completion
 from agent_sandbox.cli.deadletter import deadletter
 from agent_sandbox.cli.doctor import doctor
 from agent_sandbox.cli.env import env
+from agent_sandbox.cli.k8s import k8s
 from agent_sandbox.cli.logs import logs as show_logs
 from agent_sandbox.cli.output import print_json
 from agent_sandbox.cli.pool import pool
@@ -48,6 +49,7 @@ for _command in (
     down,
     status,
     doctor,
+    k8s,
     env,
     run,
     session,

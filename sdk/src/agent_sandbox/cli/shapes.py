@@ -8,6 +8,7 @@ import msgspec
 
 from agent_sandbox.checkup.judge import Report
 from agent_sandbox.embedded.status import StatusView
+from agent_sandbox.kubernetes.judge import ClusterReport
 from shared.files import FileEntry
 from shared.messages import CancelAnswer, TaskResult
 from shared.rest import StreamEvent, TaskView, Tti, TtiAnswer, TtiRow
@@ -198,6 +199,7 @@ SHAPES: dict[str, tuple[Any, ...]] = {
     "down": (DownDone,),
     "status": (StatusView,),
     "doctor": (Report,),
+    "k8s doctor": (ClusterReport,),
     "env": (Reached,),
     "run": (TaskDone, Accepted),
     "session create": (TaskDone,),

@@ -121,7 +121,7 @@ async def _ask_gateways(state: Path | None) -> tuple[TtiAnswer, ...]:
     answers: list[TtiAnswer] = []
     failed: ServiceError = Unavailable("no gateway is known")
     for url in access.servers:
-        calls = Calls(Access((url,), None, access.token))
+        calls = Calls(Access((url,), None, access.token, access.ca))
         try:
             answer = await calls.ask(Call(method="GET", path="/v1/tti"), within_s=ASK_S)
             answers.append(decode(answer.content, TtiAnswer))

@@ -56,11 +56,22 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """Its answer may be a stream, on which something comes at least so often; None: it is read whole."""
 
 
+def _believed(access: Access) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=access.ca)
+    except OSError as exc:  # an SSLError is one, too
+        raise Rejected(f"TLS with {access.ca}: {exc}") from exc
+
+
 class Calls:
     """Asks gateways, the last one that answered first."""
 
     def __init__(self, access: Access) -> None:
-        """Connect nowhere yet."""
+        """Connect nowhere yet.
+
+        Raises:
+            Rejected: the certificates to believe are none.
+        """
         headers = {"user-agent": "agent-sandbox"}
         if access.token is not None:
             headers["authorization"] = f"Bearer {access.token}"
@@ -76,7 +87,7 @@ class Calls:
             timeout=httpx.Timeout(TRY_S, connect=CONNECT_S),
             limits=httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=16),
             mounts={url: None for url in self._urls if is_here(url)},  # no proxy to ourselves
-            verify=ssl.create_default_context() if verify else False,
+            verify=_believed(access) if verify else False,
         )
 
     async def close(self) -> None:
