@@ -44,7 +44,7 @@ ACTS: dict[str, tuple[Act, set[str]]] = {
     "rescue": (
         lambda r: transitions.revoke(r, death=DIED, now_ms=1, rescue=RESCUE), {"running"},
     ),
-    "rescued": (lambda r: transitions.rescued(r, HOLD, snapshot=None), {"rescuing"}),
+    "rescued": (lambda r: transitions.rescued(r, HOLD, snapshot=None, whole=True), {"rescuing"}),
     "checkpoint": (lambda r: heads.checkpoint(r, HOLD, snapshot=SAVED, task="t"), {"running"}),
     "lose a snapshot": (
         lambda r: heads.lose_snapshot(r, HOLD, which="boundary", cause="c", now_ms=1), {"running"},

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from shared import forks, heads, transitions
 from shared.errors import Conflict
+from shared.heads import is_interrupted
 from shared.messages import Interruption, WorkspaceLost
 from shared.record import Death, Hold, Origin, Record, Rescue, is_mine
 from shared.workspace import Base, Latest, SnapshotRef
@@ -57,7 +58,7 @@ class TestRescue:
         held = replace(HELD, boundary=OLD, attempt=2)
         rescuing = transitions.revoke(held, death=DIED, now_ms=3_000, rescue=RESCUE)
 
-        rescued = transitions.rescued(rescuing, Hold("c1", 5), snapshot=NEW)
+        rescued = transitions.rescued(rescuing, Hold("c1", 5), snapshot=NEW, whole=False)
 
         assert (rescued.state, rescued.owner, rescued.rescue_until_ms) == ("queued", None, 0)
         assert rescued.boundary == OLD
@@ -68,16 +69,27 @@ class TestRescue:
         death = replace(DIED, in_task=False, task="")
         rescuing = transitions.revoke(UNSAVED, death=death, now_ms=3_000, rescue=RESCUE)
 
-        rescued = transitions.rescued(rescuing, Hold("c1", 5), snapshot=NEW)
+        rescued = transitions.rescued(rescuing, Hold("c1", 5), snapshot=NEW, whole=True)
 
         assert (rescued.boundary, rescued.latest) == (NEW, None)
         assert (rescued.checkpoint_stale_ms, rescued.lost, rescued.losses) == (0, None, 0)
+
+    def test_a_task_of_which_nothing_had_begun_was_not_interrupted(self) -> None:
+        """It came in before its worker was missed: all files are the boundary, and only the death counts."""
+        rescuing = transitions.revoke(UNSAVED, death=DIED, now_ms=3_000, rescue=RESCUE)
+        assert is_interrupted(rescuing, "task-0008")
+
+        rescued = transitions.rescued(rescuing, Hold("c1", 5), snapshot=NEW, whole=True)
+
+        assert (rescued.boundary, rescued.latest, rescued.lost) == (NEW, None, None)
+        assert not is_interrupted(rescued, "task-0008")
+        assert (rescued.deaths, rescued.death_task) == (1, "task-0008")
 
     def test_a_rescue_that_found_nothing_changes_no_head(self) -> None:
         """The workspace was empty, as it always was."""
         rescuing = transitions.revoke(HELD, death=DIED, now_ms=3_000, rescue=RESCUE)
 
-        rescued = transitions.rescued(rescuing, Hold("c1", 5), snapshot=None)
+        rescued = transitions.rescued(rescuing, Hold("c1", 5), snapshot=None, whole=True)
 
         assert (rescued.state, rescued.boundary, rescued.latest) == ("queued", None, None)
 

@@ -47,10 +47,14 @@ def worker_of(folder: Folder, record: Record) -> ProcessId:
 async def kill_worker(folder: Folder, look: Look, session: str) -> Record:
     """Kill the session's worker, of which nothing is left; return the record as it owned it."""
     record = await look.in_state(session, "running")
-    victim = await asyncio.to_thread(worker_of, folder, record)
+    await end(await asyncio.to_thread(worker_of, folder, record))
+    return record
+
+
+async def end(victim: ProcessId) -> None:
+    """Kill a process, and wait until it is gone."""
     assert victim.send(signal.SIGKILL)
     assert await asyncio.to_thread(wait_gone, [victim], 5.0) == []
-    return record
 
 
 @pytest.fixture
@@ -67,10 +71,12 @@ async def until_written(task: Any) -> None:
                 return
 
 
+@pytest.mark.parametrize("when", ["before-the-next-task", "with-the-next-task-in-its-inbox"])
 async def test_an_idle_session_whose_worker_is_killed_has_all_its_files(
-    embedded: Folder, client: Client, look: Look
+    embedded: Folder, client: Client, look: Look, when: str
 ) -> None:
-    """Also what a process in the background wrote after the last task: the dead pod's own files are saved."""
+    """Also what a process in the background wrote after the last task, and whenever the next task comes: the dead pod's
+    own files are saved, as long as nothing of that task had begun."""
     session = await client.create_session()
     (
         await session.exec(
@@ -78,9 +84,17 @@ async def test_an_idle_session_whose_worker_is_killed_has_all_its_files(
         )
     ).check()
     await asyncio.sleep(1)
-    before = await kill_worker(embedded, look, session.id)
+    before = await look.in_state(session.id, "running")
+    victim = await asyncio.to_thread(worker_of, embedded, before)
+    if when == "before-the-next-task":
+        await end(victim)
+        task = await session.start("cat a.txt late.txt")
+    else:
+        assert victim.send(signal.SIGSTOP)  # it takes nothing any more, and nobody misses it yet
+        task = await session.start("cat a.txt late.txt", on_interrupt="rerun")
+        await end(victim)
 
-    seen = (await session.exec("cat a.txt late.txt")).check()
+    seen = (await task.result(wait_s=30)).check()
 
     assert seen.stdout.split() == ["kept", "late"]
     record = await look.record(session.id)

@@ -90,10 +90,10 @@ def _rescue(turn: Turn) -> None:
         if not rescuer.fresh or draft.orphan is None:
             return
         assert truth is not None
-        files, draft.orphan = draft.orphan.workspace, None
-        rescued = turn.book.rescued(truth, Hold(RESCUER, rescuer.epoch), files)
+        (files, begun), draft.orphan = draft.orphan, None
+        rescued = turn.book.rescued(truth, Hold(RESCUER, rescuer.epoch), files, begun == -1)
         task = draft.rest_of_inbox()
-        if truth.record.interruptions and task is not None:
+        if task is not None and begun in (-1, task):
             draft.due = (task, files)
         draft.write(rescued, by=RESCUER)
 

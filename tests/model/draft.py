@@ -77,6 +77,8 @@ class Draft:
         if self.deaths and task == self.rest_of_inbox():
             self.deaths = 1 if self.truth and self.truth.owner == DEAD else 0
         if self.due is not None and self.due[0] == task:
+            if result == "interrupted" and ~task not in self.due[1]:
+                raise Broken(f"P12 task {task} ends as interrupted, nothing of it had begun")
             self.due = None
         self.results = (*self.results[:task], result, *self.results[task + 1 :])
 
@@ -155,6 +157,10 @@ class Draft:
         """Return the files of a worker that dies, if a checkpointer may save them."""
         if not self.budget.rescue or worker.at == "refused":
             return None  # one whose write was refused has said that its files are of no use
+        if worker.at in ("claimed", "looking") and self.results[0] is None:
+            return (
+                None  # of a workspace in which nothing was ever done nobody says that it is whole
+            )
         if worker.workspace == NOTHING:
             return Orphan((), -1) if not self.rules.rescue_of_whole_only else None
         if worker.at in ("running", "checkpoint-unsure"):

@@ -118,6 +118,7 @@ def _revoke(turn: Turn, truth: Truth) -> None:
             draft.spend("rescue")
             draft.rescuer = Rescuer(revoked.epoch, True)
             return
+        _check_kept(turn, draft)
         draft.orphan = None
         if revoked.state == "poison":
             if task is None:
@@ -126,8 +127,10 @@ def _revoke(turn: Turn, truth: Truth) -> None:
         elif not turn.scenario.sweeper:
             _send_token(draft)
 
-    turn.step(f"pool-manager: revokes ({cause})", revoke, fair=fair)
-    if cause == "owner is dead" and _may_rescue(turn, truth):
+    may_rescue = cause == "owner is dead" and _may_rescue(turn, truth)
+    if not (may_rescue and turn.scenario.rescue_is_sure):
+        turn.step(f"pool-manager: revokes ({cause})", revoke, fair=fair)
+    if may_rescue:
         rescue = partial(revoke, rescues=True)
         turn.step("pool-manager: revokes, its checkpointer saves the files", rescue)
 
@@ -139,9 +142,25 @@ def _may_rescue(turn: Turn, truth: Truth) -> bool:
         return False
     draft = Draft(turn.state, turn.book, rules, turn.scenario, keeps_workspaces=True)
     task = draft.rest_of_inbox()
+    if orphan.task == -1 and rules.whole_is_rescued_before_rerun:
+        return True
     if task is not None and turn.scenario.on_interrupt == "rerun":
         return False
     return orphan.task in (-1, task) or not rules.rescue_heeds_task
+
+
+def _check_kept(turn: Turn, draft: Draft) -> None:
+    """Raise Broken where a dead pod's files are given up although they could have been saved."""
+    orphan = draft.orphan
+    sure = turn.scenario.rescue_is_sure and turn.state.budget.rescue
+    if (
+        sure
+        and orphan is not None
+        and orphan.task == -1
+        and draft.truth
+        and draft.truth.record.lost
+    ):
+        raise Broken(f"P13 {orphan.workspace} is lost with a pod whose files could be saved")
 
 
 def _cause(turn: Turn, truth: Truth) -> str | None:

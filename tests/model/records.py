@@ -269,15 +269,15 @@ class Book:
         return self._truth(record, truth.known)
 
     @once
-    def rescued(self, truth: Truth, hold: Hold, workspace: Tasks) -> Truth:
+    def rescued(self, truth: Truth, hold: Hold, workspace: Tasks, whole: bool) -> Truth:
         """Let it wait again, with what was saved."""
-        snapshot = self._snapshot(workspace)
-        record = transitions.rescued(truth.record, hold, snapshot=snapshot)
-        if not self._rules.rescued_idle_is_boundary and not truth.record.interruptions:
-            record = heads.newest(
-                transitions.rescued(truth.record, hold, snapshot=None), snapshot, ""
-            )
-            record = replace(record, boundary=truth.record.boundary)
+        before, snapshot = truth.record, self._snapshot(workspace)
+        boundary = whole and self._rules.rescued_whole_is_boundary
+        record = transitions.rescued(before, hold, snapshot=snapshot, whole=boundary)
+        if whole and not boundary:
+            record = replace(record, interruptions=())
+        elif whole and not self._rules.rescued_whole_is_no_interruption:
+            record = replace(record, interruptions=before.interruptions)
         return self._truth(record, truth.known)
 
     @once

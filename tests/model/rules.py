@@ -14,7 +14,8 @@ Properties (checked in every state unless said otherwise):
     P9   no task is rejected while the first task of its session may still come
     P10  a workspace that was lost is said to be lost, once, and only then
     P11  the record's position and first_done cover exactly tasks that have a result
-    P12  what was rescued of a dead pod is what its session goes on with
+    P12  what was rescued of a dead pod is what its session goes on with; no task ends as interrupted that never began there
+    P13  where checkpointers are always there, nothing is lost of a pod that dies with nothing begun in it
 
 P1 and P7 are checked with faults and clients left out of the continuation: "possible from everywhere", hence certain
 under strong fairness.
@@ -97,8 +98,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """A workspace that was not restored to its end is rescued by nobody."""
     rescue_heeds_task: bool = True
     """What a dead pod was in the middle of is that task's `latest`, or nothing: no boundary of an idle session."""
-    rescued_idle_is_boundary: bool = True
-    """What was rescued of an idle session is its boundary."""
+    rescued_whole_is_boundary: bool = True
+    """What was rescued of a session whose worker had begun nothing is its boundary, whatever came in meanwhile."""
+    rescued_whole_is_no_interruption: bool = True
+    """A task that came in before its worker was missed, and of which nothing had begun, was not interrupted."""
+    whole_is_rescued_before_rerun: bool = True
+    """A workspace that holds nothing in part is saved also where the next task would run again from the boundary."""
     rescue_has_deadline: bool = True
     """A dead checkpointer's rescue is revoked like an owner."""
     cancel_answers_after_commit: bool = True
@@ -143,6 +148,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """The workspace outlives its pod. False: it is lost with the pod, and the client is told."""
     relaxed: bool = False
     """A task's files are saved with its result, or not. False: always, if there are snapshots at all."""
+    rescue_is_sure: bool = False
+    """A dead pod's checkpointer can be asked, and is, while the budget lasts. False: perhaps."""
     on_interrupt: OnInterrupt = "rerun"
     classes: bool = False
     """The first inbox task asks for a worker in `batch`, later ones in `interactive`."""

@@ -19,6 +19,7 @@ VOLATILE = {"snapshots": False}
 RESUME = {"on_interrupt": "resume"}
 FAIL = {"on_interrupt": "fail"}
 RELAXED = {"relaxed": True}
+SURE = {"rescue_is_sure": True}
 
 QUICK = {  # seconds each at most
     "tiny-crash": _scenario(crash=1),
@@ -51,6 +52,8 @@ QUICK = {  # seconds each at most
     "rescue-cancelled": _scenario(1, crash=1, rescue=1, cancel=1),
     "relaxed-crash": _scenario(1, crash=1, rest=RELAXED),
     "relaxed-rescue": _scenario(1, crash=1, rescue=1, rest=RELAXED),
+    "relaxed-rescue-fail": _scenario(1, crash=1, rescue=1, rest=RELAXED | FAIL),
+    "relaxed-sure-rescue": _scenario(1, crash=1, rescue=1, rest=RELAXED | SURE),
 }
 SLOW = {
     "inbox-1-crash": _scenario(1, crash=1, lost=1, hint=1),
@@ -131,8 +134,10 @@ MUTANTS = [
     _drop("checkpoint_by_cas", "checkpoint-zombie", "P3"),
     _drop("rerun_begins_at_boundary", "checkpoint-rerun", "P10"),
     _drop("rescue_of_whole_only", "rescue-twice", "P2"),
-    _drop("rescue_heeds_task", "rescue-cancelled", "P2"),
-    _drop("rescued_idle_is_boundary", "relaxed-rescue", "P10"),
+    _drop("rescue_heeds_task", _scenario(2, crash=1, rescue=1, cancel=1, rest=RESUME), "P10"),
+    _drop("rescued_whole_is_boundary", "relaxed-rescue", "P12"),
+    _drop("rescued_whole_is_no_interruption", "relaxed-rescue-fail", "P12"),
+    _drop("whole_is_rescued_before_rerun", "relaxed-sure-rescue", "P13"),
     _drop("deliveries_are_no_deaths", _scenario(lost=2), "P8"),
     _drop("deaths_name_task", "poison-cancel", "P8"),
     _drop("idle_deaths_are_free", "poison", "P8"),

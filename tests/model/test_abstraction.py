@@ -104,9 +104,14 @@ ACTS: dict[str, Callable[[Record, int], Record]] = {
     "rescue": lambda record, _: transitions.revoke(
         record, death=Death(cause="c", process_died=True), now_ms=1, rescue=RESCUE
     ),
-    "rescued": lambda record, epoch: transitions.rescued(record, Hold("w1", epoch), snapshot=NEW),
+    "rescued in part": lambda record, epoch: transitions.rescued(
+        record, Hold("w1", epoch), snapshot=NEW, whole=False
+    ),
+    "rescued whole": lambda record, epoch: transitions.rescued(
+        record, Hold("w1", epoch), snapshot=NEW, whole=True
+    ),
     "rescued nothing": lambda record, epoch: transitions.rescued(
-        record, Hold("w1", epoch), snapshot=None
+        record, Hold("w1", epoch), snapshot=None, whole=True
     ),
     "checkpoint": lambda record, epoch: heads.checkpoint(
         record, Hold("w1", epoch), snapshot=NEW, task="2"

@@ -17,6 +17,7 @@ from shared import packs, subjects
 from shared.bus import Bus
 from shared.cluster import Cluster
 from shared.ids import home
+from shared.messages import Interruption
 from shared.testing.wait import until
 
 
@@ -121,6 +122,41 @@ async def test_a_dead_pods_workspace_is_rescued(live: Live, owned: Owned) -> Non
         (first.id, 1),
         (answer.snapshot.id, 2),
     ]
+
+
+async def test_what_holds_nothing_of_the_task_in_hand_is_the_boundary(
+    live: Live, owned: Owned
+) -> None:
+    """That task came in when its worker was dead already: it was not interrupted, and begins with all that there is."""
+    fill(live.workspace(owned.pod))
+    owned.mark()
+    hit = Interruption(cause="process_exit", epoch=1, worker=owned.pod, revoked_ms=1)
+    look = replace(owned.asking("look"), epoch=2)
+    await owned.write(
+        replace(
+            owned.record, state="rescuing", owner=f"ckpt-{live.node}", epoch=2, deaths=1,
+            death_task="task-0002", interruptions=(hit,),
+        )
+    )  # fmt: skip
+
+    seen = await live.ask(look, "rescue")
+    saved = await live.ask(replace(owned.asking("rescue"), task="task-0002"), "rescue")
+    record = await owned.read()
+
+    assert (seen.state, saved.state) == ("done", "done"), (seen.error, saved.error)
+    assert (record.boundary, record.latest) == (saved.snapshot, None)
+    assert (record.interruptions, record.deaths) == ((), 1)
+
+
+async def test_a_look_tells_what_is_there_in_part(live: Live, owned: Owned) -> None:
+    """Nothing is saved and nothing written: only the mark is read."""
+    fill(live.workspace(owned.pod))
+    owned.mark(task="task-0002")
+
+    answer = await live.ask(replace(owned.asking("look"), epoch=2), "rescue")
+
+    assert answer.error is not None
+    assert answer.error.code == "not_found"
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,19 @@ async def test_jobs_of_one_pod_follow_one_another(desk: Desk, bench: Bench) -> N
     assert bench.most_at_once == 2
 
 
+async def test_who_only_looks_waits_for_no_job(desk: Desk, bench: Bench) -> None:
+    """A worker that died in mid-save left one: its recovery wants to know what is there, not to save it."""
+    saving = asyncio.create_task(until_end(desk, asking(1)))
+    await until(lambda: len(bench.begun) == 1)
+
+    looking = asyncio.create_task(desk.answer("rescue", asking(2, op="look")))
+    await until(lambda: len(bench.begun) == 2)
+    bench.end.set()
+
+    assert {(await saving).state, (await looking).state} == {"done"}
+    assert bench.most_at_once == 2
+
+
 async def test_a_job_ends_by_itself_after_its_askers_time(desk: Desk) -> None:
     """Nobody waits for it any more, and it would hold a turn."""
     answer = await until_end(desk, asking(left_s=0.05))
@@ -137,6 +150,7 @@ async def test_a_job_ends_by_itself_after_its_askers_time(desk: Desk) -> None:
     [
         ("default-9-1", asking(), "forbidden"),
         (POD, asking(op="rescue"), "forbidden"),
+        (POD, asking(op="look"), "forbidden"),
         ("rescue", asking(), "forbidden"),
         (POD, asking(op="restore"), "invalid_message"),
     ],

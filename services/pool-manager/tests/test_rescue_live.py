@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -103,6 +103,39 @@ async def test_a_task_that_runs_again_from_its_beginning_waits_for_no_rescue(
 
     assert record.epoch == 2
     assert checkpointer.asks == []
+
+
+class Late(NamedTuple):
+    """A task comes in when its worker is dead already, or was in the dead worker's hands."""
+
+    whole: bool | None
+    rescued: bool
+
+
+@pytest.mark.parametrize(
+    "late", [Late(True, True), Late(False, False), Late(None, False)],
+    ids=["nothing-had-begun", "it-had-begun", "nobody-answers"],
+)  # fmt: skip
+async def test_a_task_that_runs_again_costs_nothing_that_was_there_before_it(
+    worker: WorkerPeer, checkpointer: CheckpointerPeer, look: Look, late: Late
+) -> None:
+    """What ran beside the tasks wrote it: where nothing of the new task had begun, it is saved before that runs."""
+    session = await idle(worker)
+    checkpointer.whole = late.whole
+    checkpointer.go_on.set()
+
+    await look.send(session, "task-0002")
+    await worker.leave("killed")
+    record = await look.in_state(session, "queued")
+
+    assert {(ask.op, ask.pod, ask.epoch, ask.task) for ask in checkpointer.looks} == {
+        ("look", worker.spec.pod, 2, "")
+    }
+    assert len(checkpointer.looks) >= 1
+    saved = [] if not late.rescued else [(2, "task-0002")]
+    assert [(ask.epoch, ask.task) for ask in checkpointer.asks] == saved
+    assert (record.boundary is not None, record.epoch, record.deaths) == (late.rescued, 2, 1)
+    assert bool(record.interruptions) != late.rescued
 
 
 async def test_a_rescue_that_fails_is_given_up_at_once(

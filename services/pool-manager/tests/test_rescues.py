@@ -27,26 +27,27 @@ FIRST = replace(RECORD, keep=False, first_done=False)
 @pytest.mark.parametrize(
     ("record", "body", "rule", "worth"),
     [
-        (RECORD, None, "rerun", True),  # idle
-        (FIRST, None, "resume", False),  # nothing was ever done
-        (RECORD, b"{}", "rerun", False),
-        (RECORD, b"{}", "resume", True),
-        (RECORD, b"{}", "fail", True),  # the next task goes on from its files
-        (RECORD, b'{"on_interrupt": "rerun"}', "resume", False),
-        (RECORD, b'{"on_interrupt": "resume"}', "rerun", True),
-        (FIRST, b'{"on_interrupt": "resume"}', "rerun", True),
-        (FIRST, b'{"on_interrupt": "fail"}', "rerun", False),  # a one-shot's files go with it
-        (FIRST, b'{"on_interrupt": "fail", "keep": true}', "rerun", True),
-        (RECORD, b'{"tty": {"columns": 80}}', "rerun", True),  # terminals always fail
-        (RECORD, b"no json", "rerun", True),  # refused; the next task goes on from the files
-        (FIRST, b"", "resume", False),
+        (RECORD, None, "rerun", "saving"),  # idle
+        (FIRST, None, "resume", "nothing"),  # nothing was ever done
+        (RECORD, b"{}", "rerun", "saving_if_whole"),  # what it did itself begins again
+        (FIRST, b"{}", "rerun", "nothing"),
+        (RECORD, b"{}", "resume", "saving"),
+        (RECORD, b"{}", "fail", "saving"),  # the next task goes on from its files
+        (RECORD, b'{"on_interrupt": "rerun"}', "resume", "saving_if_whole"),
+        (RECORD, b'{"on_interrupt": "resume"}', "rerun", "saving"),
+        (FIRST, b'{"on_interrupt": "resume"}', "rerun", "saving"),
+        (FIRST, b'{"on_interrupt": "fail"}', "rerun", "nothing"),  # a one-shot's files go with it
+        (FIRST, b'{"on_interrupt": "fail", "keep": true}', "rerun", "saving"),
+        (RECORD, b'{"tty": {"columns": 80}}', "rerun", "saving"),  # terminals always fail
+        (RECORD, b"no json", "rerun", "saving"),  # refused; the next task goes on from the files
+        (FIRST, b"", "resume", "nothing"),
     ],
 )
 def test_what_will_be_used_is_worth_saving(
-    record: Record, body: bytes | None, rule: OnInterrupt, worth: bool
+    record: Record, body: bytes | None, rule: OnInterrupt, worth: rescues.Worth
 ) -> None:
-    """By the task's own rule, else its pool's; a task that begins again from `boundary` needs nothing."""
-    assert rescues.is_worth_saving(record, body, rule) == worth
+    """By the task's own rule, else its pool's; a task that begins again from `boundary` needs nothing of its own."""
+    assert rescues.worth(record, body, rule) == worth
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ Nothing here knows time, NATS or randomness: `now_ms` is an argument.
     running --postpone--> waiting --wake--> queued;  queued --wake--> queued, in a more urgent lane
     any live state that nobody runs --end--> cancelled | expired | rejected | poison
 
-The first task's payload lies beside the record, later ones in the inbox, done up to the sequence `position`. How the two
-heads of the workspace move stands in `shared.heads`.
+The first task's payload lies beside the record, later ones in the inbox, done up to `position`. Heads: `shared.heads`.
 """
 
 from __future__ import annotations
@@ -257,22 +256,23 @@ def _interrupted(record: Record, death: Death, now_ms: int) -> Record:
     )
 
 
-def rescued(record: Record, hold: Hold, *, snapshot: SnapshotRef | None) -> Record:
+def rescued(record: Record, hold: Hold, *, snapshot: SnapshotRef | None, whole: bool) -> Record:
     """Return the record after the rescue: queued again, with what was saved of the dead pod's workspace.
 
     Args:
         record: as the checkpointer read or wrote it.
         hold: the checkpointer's.
-        snapshot: what was saved, a boundary if no task was in hand; None: it was empty, and nothing was ever saved.
+        snapshot: what was saved; None: it was empty, and nothing was ever saved.
+        whole: it is a boundary: nothing in it is of a task without a result.
 
     Raises:
         StaleEpoch: the rescue took too long and was revoked.
     """
     check_mine(record, hold, "rescued", "rescuing")
     queued = replace(record, state="queued", owner=None, node=None, rescue_until_ms=0)
-    if not record.interruptions:
-        return saved(queued, snapshot)
-    return queued if snapshot is None else newest(queued, snapshot, record.death_task)
+    if whole:  # its deaths count yet: the body of a task may kill who reads it
+        return saved(replace(queued, interruptions=()), snapshot)
+    return newest(queued, snapshot, record.death_task) if snapshot else queued
 
 
 def end(record: Record, *, state: EndState, reason: str, now_ms: int) -> Record:

@@ -33,8 +33,9 @@ Wanted = Annotated[
 ]
 """A snapshot, as people name it: its name, its id, or the beginning of its id."""
 
-Op = Literal["save", "restore", "rescue", "retain"]
-"""`retain`: find a snapshot, and make sure that it stays until the record names it."""
+Op = Literal["save", "restore", "rescue", "look", "retain"]
+"""`look`: before a rescue, see whether a dead pod's workspace is whole, nothing of a task without a result in it; one that
+is not has failed. `retain`: find a snapshot, and make sure that it stays until the record names it."""
 JobState = Literal["running", "scanned", "gate_open", "done", "failed"]
 """How far a job is. `scanned`: a save has read all that it needs of the live tree, user code may go on. `gate_open`: a
 restore has written what is needed first."""

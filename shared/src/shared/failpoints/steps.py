@@ -165,6 +165,7 @@ NOT_PLACED: dict[str, str] = {
         )
     },
     "pool_manager.rescue.rescue": "asked again under the same id; past the record's deadline whoever sees it gives the rescue up",
+    "pool_manager.rescue.look": "asked again under the same id; without an answer nothing is rescued",
     "pool_manager.rescue.payload": "without an answer nothing is rescued: the session goes on from its snapshots",
     "pool_manager.rescue.entry": "without an answer nothing is rescued: the session goes on from its snapshots",
     "pool_manager.rescue.delete": "the node gives a dead pod's files up by itself after a while",

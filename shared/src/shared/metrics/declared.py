@@ -35,7 +35,7 @@ LABELS: Final = {
     "phase": "`starting`, `warm` or `bound`",
     "state": "a record's state; of nodes `alive` or `silent`",
     "outcome": "of pods `asked`, `refused` or `unanswered`; of jobs `done`, `cancelled` or an error's code",
-    "op": "`save`, `restore` or `rescue`",
+    "op": "`save`, `restore`, `rescue`, `look` or `retain`",
     "reason": "which bound or fault it was",
     "method": "`GET`, `POST`, `PUT`, `DELETE`, `WEBSOCKET`, …; a strange one is `other`",
     "route": "a route's template, `/v1/tasks/{task:str}`; what is refused before any route is `refused`",

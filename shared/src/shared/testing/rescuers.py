@@ -32,6 +32,9 @@ class CheckpointerPeer:
         self.go_on = asyncio.Event()
         """Until it is set, what it was asked is under way."""
         self.fails: ErrorInfo | None = None
+        self.whole: bool | None = False
+        """The dead pod's workspace holds nothing in part, as who looks is told; None: nobody is answered."""
+        self.looks: list[CheckpointAsk] = []
         self.unavailable = ""
         """Of its store."""
         self._answers: dict[str, CheckpointAnswer] = {}
@@ -68,6 +71,11 @@ class CheckpointerPeer:
 
     async def _on_ask(self, message: Message) -> None:
         ask = messages.decode(message.data, CheckpointAsk)
+        if ask.op == "look":
+            self.looks.append(ask)
+            if self.whole is not None:
+                await self.bus.publish(message.reply, messages.encode(self._look(ask)))
+            return
         if ask.job not in {known.job for known in self.asks}:
             self.asks.append(ask)
         if self.go_on.is_set() and ask.job not in self._answers:
@@ -75,6 +83,12 @@ class CheckpointerPeer:
         answer = self._answers.get(ask.job) or CheckpointAnswer(job=ask.job, state="running")
         await self.bus.publish(message.reply, messages.encode(answer))
         await asyncio.sleep(BEAT_S)
+
+    def _look(self, ask: CheckpointAsk) -> CheckpointAnswer:
+        if self.whole:
+            return CheckpointAnswer(job=ask.job, state="done")
+        error = ErrorInfo(code="not_found", message="it holds a task in part")
+        return CheckpointAnswer(job=ask.job, state="failed", error=error)
 
     async def _rescue(self, ask: CheckpointAsk) -> CheckpointAnswer:
         if self.fails is not None:
@@ -86,7 +100,9 @@ class CheckpointerPeer:
         assert stored is not None
         record = messages.decode(stored.data, Record)
         saved = snapshot(ask.epoch)
-        after = rescued(record, Hold(record.owner or "", ask.epoch), snapshot=saved)
+        whole = bool(self.whole) or not record.interruptions
+        hold = Hold(record.owner or "", ask.epoch)
+        after = rescued(record, hold, snapshot=saved, whole=whole)
         subject = subjects.record(after.pool, after.tenant, after.session)
         await self.bus.compare_and_set(subject, messages.encode(after), expected_seq=stored.seq)
         return CheckpointAnswer(job=ask.job, state="done", snapshot=saved)

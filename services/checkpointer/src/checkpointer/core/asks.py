@@ -25,10 +25,10 @@ def check_asker(ask: CheckpointAsk, asker: str) -> None:
         asker: last token of the subject: a worker's name, or `rescue`.
 
     Raises:
-        Forbidden: a worker asks about another pod, or for a rescue.
+        Forbidden: a worker asks about another pod, or about a rescue.
         InvalidMessage: it makes no sense.
     """
-    if (ask.op == "rescue") != (asker == RESCUE):
+    if (ask.op in ("rescue", "look")) != (asker == RESCUE):
         raise Forbidden(f"{ask.op} is not for {asker} to ask")
     if asker not in (RESCUE, ask.pod):
         raise Forbidden(f"worker {asker} asked about pod {ask.pod}")
@@ -48,11 +48,12 @@ def check_same(ask: CheckpointAsk, before: CheckpointAsk) -> None:
         raise Conflict(f"job {ask.job} is another one: {before.op} of session {before.session}")
 
 
-def check_mark(ask: CheckpointAsk, mark: Mark | None) -> None:
-    """Check that a dead pod's workspace is what the session goes on with.
+def check_mark(ask: CheckpointAsk, mark: Mark | None) -> Mark:
+    """Return the mark of a dead pod's workspace, having checked that it is what the session goes on with.
 
     Args:
-        ask: a rescue, under the epoch that followed the dead owner's.
+        ask: a rescue, under the epoch that followed the dead owner's, or a look whether it would be of use; a look is
+            about no task.
         mark: what the worker said last of its workspace; None: nothing.
 
     Raises:
@@ -63,6 +64,7 @@ def check_mark(ask: CheckpointAsk, mark: Mark | None) -> None:
         raise NotFound(f"pod {ask.pod}: its workspace is not session {ask.session}'s, or not whole")
     if mark.task not in ("", ask.task):
         raise NotFound(f"pod {ask.pod}: its workspace holds task {mark.task} in part")
+    return mark
 
 
 def _sense(ask: CheckpointAsk) -> tuple[object, ...]:

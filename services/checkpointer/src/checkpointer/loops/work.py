@@ -64,6 +64,9 @@ class Work:
             StaleEpoch: the session is not the asker's (any more).
             ServiceError: what the store, the workspace and the records say.
         """
+        if ask.op == "look":
+            check_mark(ask, await self._engine.mark(ask.pod))
+            return None
         async with self._turns[ask.op]:
             record, _ = await self._records.read_with_seq(ask.tenant, ask.session)
             mine = check_record(ask, record, self._node)
@@ -115,7 +118,7 @@ class Work:
     async def _rescue(
         self, record: Record, ask: CheckpointAsk, progress: Progress
     ) -> SnapshotRef | None:
-        check_mark(ask, await self._engine.mark(ask.pod))
+        mark = check_mark(ask, await self._engine.mark(ask.pod))
         snapshot = await self._save(record, ask, progress)
         hold = Hold(rescuer(self._node), ask.epoch)
         for _ in range(WRITE_TRIES):
@@ -125,7 +128,8 @@ class Work:
             check_record(ask, now, self._node)
             assert now is not None
             try:
-                await self._records.write(rescued(now, hold, snapshot=snapshot), seq)
+                after = rescued(now, hold, snapshot=snapshot, whole=not mark.task)
+                await self._records.write(after, seq)
             except (Conflict, OutcomeUnknown, Unavailable) as exc:
                 log.info("rescue.unsure", session_id=ask.session, error=str(exc))
                 await asyncio.sleep(RETRY_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
@@ -83,26 +84,33 @@ def are_files_left(gone: PodGone | None) -> bool:
     return gone is not None and gone.cause in FILES_LEFT
 
 
-def is_worth_saving(record: Record, body: bytes | None, pool_rule: OnInterrupt) -> bool:
+Worth = Literal["saving", "saving_if_whole", "nothing"]
+
+
+def worth(record: Record, body: bytes | None, pool_rule: OnInterrupt) -> Worth:
     """Return whether what a dead pod's workspace holds beyond `boundary` will be used.
+
+    `saving_if_whole`: not what the task in hand did, which begins again from `boundary`. But it may have come in when its
+    worker was dead already; then nothing of it is there, and all that is there is the session's.
 
     Args:
         record: as its owner had it.
         body: of the task in hand; None: there was none.
         pool_rule: what the pool does with a task whose worker died, unless the task says otherwise.
     """
+    of_the_session: Worth = "saving" if record.first_done else "nothing"
     if body is None:
-        return record.first_done
+        return of_the_session
     try:
         wish = _decoder.decode(body)
     except (msgspec.DecodeError, msgspec.ValidationError):
-        return (
-            record.first_done
-        )  # it is refused when it is read: the next task goes on from the files
+        return of_the_session  # it is refused when it is read: the next task goes on from the files
     rule = "fail" if wish.tty is not None else wish.on_interrupt or pool_rule
     if rule == "rerun":
-        return False  # it begins from `boundary`
-    return rule == "resume" or record.keep or wish.keep or wish.kind == "open"
+        return "saving_if_whole" if record.first_done else "nothing"
+    if rule == "resume" or record.keep or wish.keep or wish.kind == "open":
+        return "saving"
+    return "nothing"
 
 
 def newest(record: Record) -> SnapshotRef | None:
@@ -125,6 +133,26 @@ def patience_ms(record: Record, disk_bytes: int) -> int:
 def job_of(rescuing: Record) -> str:
     """Return the id of a rescue: whoever asks, asks for the same one."""
     return f"rescue-{rescuing.session}-{rescuing.epoch}"
+
+
+def look_of(record: Record, pod: str, left_s: float) -> CheckpointAsk:
+    """Return what the checkpointer is asked before a rescue: whether the workspace is whole.
+
+    Args:
+        record: as its dead owner had it.
+        pod: the one that died.
+        left_s: how long its answer is waited for, seconds.
+    """
+    return CheckpointAsk(
+        job=f"look-{record.session}-{record.epoch + 1}",
+        op="look",
+        tenant=record.tenant,
+        pool=record.pool,
+        session=record.session,
+        epoch=record.epoch + 1,
+        pod=pod,
+        left_s=left_s,
+    )
 
 
 def ask_of(rescuing: Record, pod: str, now_ms: int) -> CheckpointAsk:

@@ -14,8 +14,9 @@ import msgspec
 from pool_manager.core.rescues import (
     are_files_left,
     ask_of,
-    is_worth_saving,
+    look_of,
     patience_ms,
+    worth,
 )
 from pool_manager.core.trail import TaskInHand
 from pool_manager.core.world import World
@@ -30,6 +31,9 @@ from shared.workspace import CheckpointAnswer
 log = logs.get(__name__)
 
 AGAIN_S = 0.2
+LOOK_S = 0.5
+LOOKS = 2
+"""So often it is asked, under one id, whether a workspace is whole: longer than this its session does not wait for that."""
 DELETE_GRACE_S = 0.0
 
 
@@ -77,11 +81,26 @@ class Rescuer:
         except ServiceError as exc:
             log.warning("rescue.not_decided", session_id=record.session, error=str(exc))
             return None
-        if not is_worth_saving(record, body, slots.spec.on_interrupt):
+        use = worth(record, body, slots.spec.on_interrupt)
+        if use == "nothing" or (use == "saving_if_whole" and not await self._is_whole(record)):
             return None
         wait_ms = patience_ms(record, slots.spec.limits.disk_mib << 20)
         until_ms = int(time.time() * 1000) + wait_ms
         return Rescue(owner=rescuer(record.node), node=record.node, until_ms=until_ms)
+
+    async def _is_whole(self, record: Record) -> bool:
+        """Ask whether a dead pod's workspace holds nothing in part; without an answer it is taken to hold something."""
+        assert record.node is not None
+        assert record.owner is not None
+        ask = look_of(record, record.owner, LOOK_S)
+        for _ in range(LOOKS):
+            try:
+                answer = await self._checkpointers.look(record.node, ask)
+            except ServiceError as exc:
+                log.warning("rescue.not_looked", session_id=record.session, error=str(exc))
+            else:
+                return answer.state == "done"
+        return False
 
     async def see_through(self, rescuing: Record, pod: str) -> str:
         """Ask until the rescue has ended or is late; return why it failed, empty: it did not. Then delete the pod."""
