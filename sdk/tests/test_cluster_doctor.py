@@ -188,11 +188,9 @@ def test_a_review_asks_for_exactly_one_right() -> None:
     assert str(Right("list", "nodes")) == "list nodes"
 
 
-def test_workers_need_no_right_at_all() -> None:
-    """The account of untrusted code's pods."""
-    (workers,) = [account for account in needed(SPACES) if account.namespace == SPACES.pods]
-
-    assert needed(SPACES)[workers] == ()
+def test_workers_and_checkpointers_need_no_right_at_all() -> None:
+    """The account of untrusted code's pods, and that of what reaches into nodes."""
+    assert {account.name for account in needed(SPACES)} == {"pool-manager", "provisioner"}
 
 
 def test_what_matters_of_objects_is_read() -> None:

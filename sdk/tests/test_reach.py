@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import socketserver
 import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,10 +25,26 @@ get) {get} ;;
 port-forward) echo "$*" >{folder}/words; {forward} ;;
 esac
 """
-FORWARDS = "echo 'Forwarding from 127.0.0.1:45678 -> 4222'; exec sleep 60"
+FORWARDS = "echo 'Forwarding from 127.0.0.1:{port} -> 4223'; exec sleep 60"
 
 
-def place(folder: Path, *, get: str = "", forward: str = FORWARDS) -> Place:
+@contextmanager
+def edge(greeting: bytes) -> Iterator[int]:
+    """Greet each who comes, as a server does; return the port."""
+
+    class Greeter(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.sendall(greeting)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Greeter) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
+def place(folder: Path, *, get: str = "", forward: str) -> Place:
     """Return a place behind a script."""
     (folder / "secret").write_text(json.dumps(SECRET))
     script = folder / "kubectl"
@@ -35,15 +55,31 @@ def place(folder: Path, *, get: str = "", forward: str = FORWARDS) -> Place:
     return Place(kubectl=Kubectl(program=str(script)), namespace="ours", tenant="default")
 
 
-def test_a_way_in_is_a_forwarded_port_and_what_the_secret_holds(tmp_path: Path) -> None:
-    """The files are the caller's alone, and gone at the end."""
-    with reach(place(tmp_path)) as way:
-        assert way.servers == ("tls://127.0.0.1:45678",)
-        assert (way.credential.read_bytes(), way.ca.read_bytes()) == (b"cred", b"PEM")
+@pytest.mark.parametrize("tls", [True, False])
+def test_a_way_in_is_a_forwarded_port_and_what_the_secret_holds(tmp_path: Path, tls: bool) -> None:
+    """Over TLS where the edge says so; the files are the caller's alone, and gone at the end."""
+    greeting = b'INFO {"server_id": "a", "tls_required": %s}\r\n' % (b"true" if tls else b"false")
+    with (
+        edge(greeting) as port,
+        reach(place(tmp_path, forward=FORWARDS.format(port=port))) as way,
+    ):
+        assert way.servers == (f"{'tls' if tls else 'nats'}://127.0.0.1:{port}",)
+        assert way.credential.read_bytes() == b"cred"
+        assert (way.ca and way.ca.read_bytes()) == (b"PEM" if tls else None)
         assert stat.S_IMODE(way.credential.stat().st_mode) == 0o600
 
     assert not way.credential.parent.exists()
     assert (tmp_path / "words").read_text().split()[1:3] == ["-n", "ours"]
+
+
+def test_an_edge_without_a_server_behind_it_is_told_so(tmp_path: Path) -> None:
+    """It takes the connection and shuts it again."""
+    with (
+        edge(b"") as port,
+        pytest.raises(Unavailable, match="no server behind it"),
+        reach(place(tmp_path, forward=FORWARDS.format(port=port))),
+    ):
+        pass
 
 
 def test_addresses_that_are_named_need_no_forwarded_port(tmp_path: Path) -> None:
@@ -60,7 +96,7 @@ def test_a_cluster_without_the_system_is_told_so(tmp_path: Path) -> None:
 
     with (
         pytest.raises(NotFound, match="no Secret ours/tenant-default: no system in that namespace"),
-        reach(place(tmp_path, get=missing)),
+        reach(place(tmp_path, get=missing, forward="")),
     ):
         pass
 
@@ -69,7 +105,7 @@ def test_a_secret_that_lacks_something_is_told_so(tmp_path: Path) -> None:
     """With the key that is missing."""
     with (
         pytest.raises(InvalidMessage, match=r"client\.creds"),
-        reach(place(tmp_path, get="echo '{\"data\": {}}'")),
+        reach(place(tmp_path, get="echo '{\"data\": {}}'", forward="")),
     ):
         pass
 

@@ -8,10 +8,19 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from agent_sandbox.kubernetes.names import Namespaces
+from agent_sandbox.kubernetes.names import MONITOR_PORT, SERVERS_LABEL, Namespaces
 from agent_sandbox.kubernetes.rights import Account, Right, needed, to_install
+from shared.cluster import monitor
 from shared.errors import ServiceError
-from shared.kubectl import Kubectl, Object, Problem, Version, server_version
+from shared.kubectl import (
+    Kubectl,
+    Object,
+    Problem,
+    Version,
+    forwarded,
+    pod_problem,
+    server_version,
+)
 from shared.kubectl.rollout import find_problems
 from shared.views import PoolsAnswer
 
@@ -19,9 +28,8 @@ T = TypeVar("T")
 
 LEVEL_LABEL = "pod-security.kubernetes.io/enforce"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-NATS_PODS = "app.kubernetes.io/name=nats"
-MONITOR_PORT = 8222
-HEALTH = "healthz?js-enabled-only=true"
+HEALTH = "/healthz"
+"""All of it: with a peer for each stream that it has caught up with."""
 REVIEWS_AT_ONCE = 4
 
 
@@ -211,15 +219,23 @@ def _problems(kubectl: Kubectl, spaces: Namespaces, there: Sequence[str]) -> tup
 
 
 def _servers(kubectl: Kubectl, spaces: Namespaces) -> dict[str, str]:
+    """Ask each server itself; network policies shut its monitoring to all but a forwarded port."""
     found = {}
-    for pod in kubectl.list("pods", namespace=spaces.system, labels=NATS_PODS):
+    for pod in kubectl.list("pods", namespace=spaces.system, labels=SERVERS_LABEL):
         name = pod["metadata"]["name"]
-        path = f"/api/v1/namespaces/{spaces.system}/pods/{name}:{MONITOR_PORT}/proxy/{HEALTH}"
+        found[name] = pod_problem(pod)
+        if found[name]:
+            continue
         try:
-            said = msgspec.json.decode(kubectl.raw(path), type=dict[str, Any])
-            found[name] = "" if said.get("status") == "ok" else str(said.get("error") or said)
-        except (ServiceError, msgspec.DecodeError) as exc:
+            with forwarded(kubectl, spaces.system, f"pod/{name}", MONITOR_PORT) as port:
+                said = monitor.ask(port, HEALTH)
+        except ServiceError as exc:
             found[name] = str(exc)
+            continue
+        if said is None:
+            found[name] = "does not answer"
+        elif said.get("status") != "ok":
+            found[name] = str(said.get("error") or said)
     return found
 
 

@@ -5,9 +5,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 NAMESPACE = "agent-sandbox"
-CLIENT_SERVICE = "nats-clients"
+EDGE_SERVICE = "client-edge"
 """The Service of the edges, clients' way in."""
-CLIENT_PORT = 4222
+EDGE_PORT = 4223
+SERVERS_LABEL = "app.kubernetes.io/name=nats"
+"""Of the NATS servers' pods."""
+SERVER_PORT = 4222
+MONITOR_PORT = 8222
+POOLS_MAP = "agent-sandbox-pools"
+"""ConfigMap in which pools are declared."""
+POOLS_KEY = "pools.toml"
+AUTHORITY_MAP = "agent-sandbox-ca"
+"""ConfigMap with the certificate of the system's own authority."""
+ROOT_SECRET = "agent-sandbox-root"  # noqa: S105 - a name
+"""Holds the root of trust: whoever reads it can be anybody."""
+ROOT_KEY = "root.json"
 CREDENTIAL_KEY = "client.creds"
 CA_KEY = "ca.crt"
 

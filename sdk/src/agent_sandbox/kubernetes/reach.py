@@ -1,16 +1,11 @@
-"""The way to a cluster of Kubernetes from outside: the tenant's credential from its Secret, the edges by port-forward."""
+"""The way to a system on Kubernetes from outside: the tenant's credential from its Secret, an edge by a forwarded port."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import contextlib
-import os
-import re
-import selectors
-import subprocess
+import socket
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,18 +14,16 @@ import msgspec
 
 from agent_sandbox.kubernetes.names import (
     CA_KEY,
-    CLIENT_PORT,
-    CLIENT_SERVICE,
     CREDENTIAL_KEY,
+    EDGE_PORT,
+    EDGE_SERVICE,
     tenant_secret,
 )
 from shared.errors import InvalidMessage, NotFound, Unavailable
-from shared.kubectl import Kubectl
+from shared.kubectl import Kubectl, forwarded
 
-FORWARDED = re.compile(rb"Forwarding from 127\.0\.0\.1:(\d+)")
-FORWARD_S = 15.0
-"""Longest wait for a forwarded port."""
-END_S = 3.0
+GREETING_S = 5.0
+"""Longest wait for the first words of an edge."""
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +31,8 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
 
     servers: tuple[str, ...]
     credential: Path
-    ca: Path
+    ca: Path | None
+    """None: they speak no TLS."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +41,10 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     kubectl: Kubectl
     namespace: str
     tenant: str
+
+
+class _Greeting(msgspec.Struct):
+    tls_required: bool = False
 
 
 @contextmanager
@@ -71,10 +69,18 @@ def reach(place: Place, servers: tuple[str, ...] = ()) -> Iterator[Way]:
             path.touch(mode=0o600)
             path.write_bytes(secret[path.name])
         if servers:
-            yield Way(servers=servers, credential=credential, ca=ca)
+            speaks_tls = any(address.startswith("tls:") for address in servers)
+            yield Way(servers=servers, credential=credential, ca=ca if speaks_tls else None)
             return
-        with _forwarded(place) as port:
-            yield Way(servers=(f"tls://127.0.0.1:{port}",), credential=credential, ca=ca)
+        with forwarded(
+            place.kubectl, place.namespace, f"service/{EDGE_SERVICE}", EDGE_PORT
+        ) as port:
+            speaks_tls = _speaks_tls(port)
+            yield Way(
+                servers=(f"{'tls' if speaks_tls else 'nats'}://127.0.0.1:{port}",),
+                credential=credential,
+                ca=ca if speaks_tls else None,
+            )
 
 
 def read_secret(place: Place) -> Mapping[str, bytes]:
@@ -98,53 +104,22 @@ def read_secret(place: Place) -> Mapping[str, bytes]:
         raise InvalidMessage(f"Secret {place.namespace}/{name} has no usable {exc}") from exc
 
 
-@contextmanager
-def _forwarded(place: Place) -> Iterator[int]:
-    """Have a port of this machine forwarded to an edge while the block lasts; return it."""
-    words = ("port-forward", "-n", place.namespace, f"service/{CLIENT_SERVICE}", f":{CLIENT_PORT}")
-    try:
-        child = subprocess.Popen(
-            place.kubectl.command(*words),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            bufsize=0,
-        )
-    except FileNotFoundError as exc:
-        raise NotFound(f"{place.kubectl.program} is not installed") from exc
-    try:
-        yield _read_port(child)
-    finally:
-        child.terminate()
-        try:
-            child.wait(END_S)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
-        if child.stdout is not None:
-            child.stdout.close()
+def _speaks_tls(port: int) -> bool:
+    """Return whether the edge behind a forwarded port wants TLS: it says so in its first line, before anybody else speaks.
 
-
-def _read_port(child: subprocess.Popen[bytes]) -> int:
-    """Return the port that is forwarded, once it is.
+    Who forwards the port is believed for that: the way to the API server is a TLS connection itself.
 
     Raises:
-        Unavailable: it said something else and ended, or nothing in time.
+        Unavailable: there is no such line.
     """
-    assert child.stdout is not None
-    said, until = b"", time.monotonic() + FORWARD_S
-    with selectors.DefaultSelector() as ready:
-        ready.register(child.stdout, selectors.EVENT_READ)
-        while (left_s := until - time.monotonic()) > 0:
-            if not ready.select(left_s):
-                break
-            chunk = os.read(child.stdout.fileno(), 4096)
-            said += chunk
-            if found := FORWARDED.search(said):
-                return int(found[1])
-            if not chunk:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    child.wait(END_S)
-                break
-    words = said.decode(errors="replace").strip() or f"nothing within {FORWARD_S:g} s"
-    raise Unavailable(f"no port could be forwarded to {CLIENT_SERVICE}: {words}")
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=GREETING_S) as connection,
+            connection.makefile("rb") as lines,
+        ):
+            word, _, rest = lines.readline(1 << 16).partition(b" ")
+            if word == b"INFO":
+                return msgspec.json.decode(rest, type=_Greeting).tls_required
+    except (OSError, msgspec.DecodeError, msgspec.ValidationError) as exc:
+        raise Unavailable(f"the edge does not answer: {exc}") from exc
+    raise Unavailable("the edge says nothing: no server behind it is ready")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
-from agent_sandbox.kubernetes.names import Namespaces
+from agent_sandbox.kubernetes.names import AUTHORITY_MAP, POOLS_MAP, Namespaces
 
 
 class Right(NamedTuple):
@@ -42,15 +41,30 @@ class Account(NamedTuple):
 
 def needed(spaces: Namespaces) -> dict[Account, tuple[Right, ...]]:
     """Return what each account needs so that all works."""
-    pods = spaces.pods
+    system, nodes, pods = spaces
+    provisioner = [
+        *_verbs("get create update", "secrets", namespace=system),
+        Right("create", "configmaps", namespace=system),
+        Right("get", "configmaps", namespace=system, name=POOLS_MAP),
+        *_verbs("get update", "configmaps", namespace=system, name="pools-in-force"),
+        *_verbs("get update", "statefulsets", group="apps", namespace=system, name="nats"),
+        *_verbs("get update", "deployments", group="apps", namespace=system, name="pool-manager"),
+    ]
+    for space, secret in ((nodes, "checkpointer"), (pods, "agent-sandbox-enroller")):
+        provisioner += _verbs("get update", "secrets", namespace=space, name=secret)
+        provisioner += [
+            Right("create", kind, namespace=space) for kind in ("secrets", "configmaps")
+        ]
+    for space in spaces:
+        provisioner += _verbs("get update", "configmaps", namespace=space, name=AUTHORITY_MAP)
     return {
-        Account(spaces.system, "pool-manager"): (
-            *_verbs("get list watch create delete", "pods", namespace=pods),
+        Account(system, "pool-manager"): (
+            *_verbs("create delete list watch", "pods", namespace=pods),
             *_verbs("list watch", "nodes"),
             *_verbs("list watch", "runtimeclasses", group="node.k8s.io"),
             Right("get", "/openid/v1/jwks"),
         ),
-        Account(spaces.pods, "agent-sandbox-worker"): (),
+        Account(system, "provisioner"): tuple(provisioner),
     }
 
 
@@ -65,6 +79,7 @@ def to_install() -> tuple[Right, ...]:
     )
 
 
-def _verbs(verbs: str, resource: str, *, group: str = "", namespace: str = "") -> Iterator[Right]:
-    for verb in verbs.split():
-        yield Right(verb, resource, group, namespace)
+def _verbs(
+    verbs: str, resource: str, *, group: str = "", namespace: str = "", name: str = ""
+) -> list[Right]:
+    return [Right(verb, resource, group, namespace, name) for verb in verbs.split()]

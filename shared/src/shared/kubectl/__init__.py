@@ -1,6 +1,7 @@
 """What people, tests and benchmarks do with a Kubernetes cluster: through `kubectl`, with the rights of whoever calls it."""
 
 from shared.kubectl.call import Kubectl, Object, Version, server_version
+from shared.kubectl.forward import forwarded
 from shared.kubectl.rollout import (
     Problem,
     is_ready,
@@ -14,6 +15,7 @@ __all__ = [
     "Object",
     "Problem",
     "Version",
+    "forwarded",
     "is_ready",
     "pod_problem",
     "server_version",
