@@ -2,7 +2,9 @@
 
 from shared.identity.accounts import Identity, make_identity
 from shared.identity.files import (
+    format_credential,
     load_identity,
+    parse_credential,
     read_credential,
     write_credential,
     write_secret,
@@ -25,11 +27,13 @@ __all__ = [
     "Permissions",
     "Signer",
     "WorkerSigner",
+    "format_credential",
     "inbox_prefix",
     "lifetime",
     "load_identity",
     "make_identity",
     "make_key",
+    "parse_credential",
     "proxy_signature",
     "read_claims",
     "read_credential",

@@ -33,10 +33,14 @@ def write_secret(path: Path, text: str) -> None:
 
 def write_credential(path: Path, credential: Credential) -> None:
     """Write a credential in the form that the `nats` command line and every NATS client read."""
-    write_secret(
-        path,
+    write_secret(path, format_credential(credential))
+
+
+def format_credential(credential: Credential) -> str:
+    """Return the text of a credential file."""
+    return (
         f"-----BEGIN {_JWT}-----\n{credential.jwt}\n------END {_JWT}------\n\n"
-        f"-----BEGIN {_SEED}-----\n{credential.seed}\n------END {_SEED}------\n",
+        f"-----BEGIN {_SEED}-----\n{credential.seed}\n------END {_SEED}------\n"
     )
 
 
@@ -48,16 +52,25 @@ def read_credential(path: Path) -> Credential:
         InvalidMessage: it is not a credential file.
     """
     try:
-        lines = path.read_text().splitlines()
+        text = path.read_text()
     except FileNotFoundError as exc:
         raise NotFound(f"no credential file at {path}") from exc
+    return parse_credential(text, str(path))
+
+
+def parse_credential(text: str, where: str) -> Credential:
+    """Read the text of a credential file; `where` it was found, for the error.
+
+    Raises:
+        InvalidMessage: it is not that of a credential file.
+    """
     parts: dict[str, str] = {}
-    for line, following in itertools.pairwise(lines):
+    for line, following in itertools.pairwise(text.splitlines()):
         for part in (_JWT, _SEED):
             if line.startswith("-----BEGIN") and part in line:
                 parts[part] = following.strip()
     if set(parts) != {_JWT, _SEED}:
-        raise InvalidMessage(f"{path} is no NATS credential file: a JWT and a seed expected")
+        raise InvalidMessage(f"{where} is no NATS credential file: a JWT and a seed expected")
     return Credential(jwt=parts[_JWT], seed=parts[_SEED])
 
 

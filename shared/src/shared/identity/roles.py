@@ -144,8 +144,13 @@ def enroller() -> Permissions:
     return Permissions((subjects.enroll(),), (_inbox(ENROLLER),))
 
 
-def pool_manager(name: str) -> Permissions:
-    """Keeps pools at their stock, recovers sessions, answers clients. Trusted in the whole account."""
+def pool_manager(name: str, beats_as: str | None = None) -> Permissions:
+    """Keeps pools at their stock, recovers sessions, answers clients. Trusted in the whole account.
+
+    Args:
+        name: of the user.
+        beats_as: name in its heartbeats, `*` for replicas that share the user; None: the user's.
+    """
     return Permissions(
         (
             "s.>",
@@ -155,7 +160,7 @@ def pool_manager(name: str) -> Permissions:
             "dlq.>",
             "bell.>",
             "node.>",
-            subjects.manager_heartbeat(name),
+            subjects.manager_heartbeat(beats_as or name),
             subjects.FULL,
             subjects.SHARDS_DOWN,
             "ctl.*",
@@ -214,11 +219,15 @@ def local_node(node: str) -> Permissions:
     )
 
 
-def checkpointer(node: str) -> Permissions:
+def checkpointer(node: str, name: str | None = None) -> Permissions:
     """One node's checkpointer: hears what workers and pool-managers ask of it, keeps the heads of workspaces.
 
     It may write any record, for what it rescues; that it writes only those of sessions it was asked for is its code's
     business, and that it purges no state but heads of workspaces that were deleted.
+
+    Args:
+        node: its node, `*` for all nodes' checkpointers under one user.
+        name: of the user; None: the node's.
     """
     return Permissions(
         (
@@ -235,7 +244,7 @@ def checkpointer(node: str) -> Permissions:
             *_each("$JS.API.STREAM.INFO", _PACKS),
         ),
         (
-            _inbox(f"ckpt-{node}"),
+            _inbox(f"ckpt-{name or node}"),
             f"ckpt.{node}.*",
             "ckpt.any.*",
             subjects.RECORDS_LIVE,

@@ -11,7 +11,13 @@ from typing import Final, Literal
 import msgspec
 
 Service = Literal[
-    "pool-manager", "local-node", "client-edge", "gateway", "worker-agent", "checkpointer"
+    "pool-manager",
+    "local-node",
+    "client-edge",
+    "gateway",
+    "worker-agent",
+    "checkpointer",
+    "provisioner",
 ]
 Kind = Literal["counter", "gauge", "histogram"]
 
@@ -41,7 +47,7 @@ LABELS: Final = {
     "route": "a route's template, `/v1/tasks/{task:str}`; what is refused before any route is `refused`",
     "code": "the answer's status code; 0: the asker was gone before there was one",
     "direction": "`in`: from clients; `out`: to clients",
-    "check": "what readiness asks for: `start`, `nats`, `shards`, `server`",
+    "check": "what readiness asks for: `start`, `nats`, `shards`, `server`, `cluster`",
 }
 """What each label's values are."""
 
@@ -226,5 +232,6 @@ DECLARED: Final[dict[Service, tuple[Metric, ...]]] = {
         *COMMON, *ON_THE_BUS, CHECKPOINT_JOBS, CHECKPOINT_DURATION, CHECKPOINT_BYTES, CHECKPOINT_INTERVAL, CHECKPOINT_AGE,
         CHECKPOINTS_LATE, CHECKPOINT_STORE_UP,
     ),
+    "provisioner": COMMON,
 }  # fmt: skip
 """Which service exports what."""

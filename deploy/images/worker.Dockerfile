@@ -1,0 +1,25 @@
+# The trusted half of a worker pod: the worker-agent.
+# Built at the repository's root: docker build -f deploy/images/worker.Dockerfile .
+ARG BASE=python:3.13-slim
+
+FROM ${BASE} AS build
+COPY deploy/images/worker.lock /build/
+# A virtual environment is copied whole: where site-packages are differs between distributions.
+RUN python3 -m venv /opt/agent-sandbox \
+    && /opt/agent-sandbox/bin/pip install -q --no-cache-dir --disable-pip-version-check \
+        --no-deps --require-hashes --only-binary :all: -r /build/worker.lock \
+    && /opt/agent-sandbox/bin/pip uninstall -q -y pip \
+    && python3 -m compileall -q -j 0 /opt/agent-sandbox/lib
+COPY shared/src services/worker-agent/src /opt/agent-sandbox/app/
+RUN rm -r /opt/agent-sandbox/app/sandbox_runner \
+    && /opt/agent-sandbox/bin/python -m compileall -q /opt/agent-sandbox/app
+
+FROM ${BASE}
+COPY --from=build /opt/agent-sandbox /opt/agent-sandbox
+ENV PATH=/opt/agent-sandbox/bin:/usr/local/bin:/usr/bin:/bin \
+    PYTHONPATH=/opt/agent-sandbox/app \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+WORKDIR /
+USER 1001:1001
+CMD ["python", "-m", "worker_agent", "--sidecar"]
