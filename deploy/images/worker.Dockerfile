@@ -3,13 +3,16 @@
 ARG BASE=python:3.13-slim
 
 FROM ${BASE} AS build
-COPY deploy/images/worker.lock /build/
-# A virtual environment is copied whole: where site-packages are differs between distributions.
+COPY requirements.lock deploy/images/worker.lock /build/
+# A virtual environment is copied whole: where site-packages are differs between distributions. One dependency comes
+# without a wheel: what builds it is installed first, from the same lock.
 RUN python3 -m venv /opt/agent-sandbox \
-    && /opt/agent-sandbox/bin/pip install -q --no-cache-dir --disable-pip-version-check \
-        --no-deps --require-hashes --only-binary :all: -r /build/worker.lock \
-    && /opt/agent-sandbox/bin/pip uninstall -q -y pip \
-    && python3 -m compileall -q -j 0 /opt/agent-sandbox/lib
+    && awk '/^setuptools==/ { found = 1 } found { print } found && !/\\$/ { exit }' /build/requirements.lock >/build/first.lock \
+    && for lock in first worker; do \
+        /opt/agent-sandbox/bin/pip install -q --no-cache-dir --disable-pip-version-check \
+            --no-deps --no-build-isolation --require-hashes -r "/build/$lock.lock" || exit 1; done \
+    && /opt/agent-sandbox/bin/pip uninstall -q -y setuptools pip \
+    && python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/agent-sandbox/lib
 COPY shared/src services/worker-agent/src /opt/agent-sandbox/app/
 RUN rm -r /opt/agent-sandbox/app/sandbox_runner \
     && /opt/agent-sandbox/bin/python -m compileall -q /opt/agent-sandbox/app

@@ -11,7 +11,7 @@ from agent_sandbox.provisioner.objects import KubeObjects
 from agent_sandbox.provisioner.settings import PREFIX, ProvisionerSettings
 from shared import logs, service
 from shared.errors import ServiceError
-from shared.kube.keepers import open_keepers
+from shared.kube.client import Access, open_api
 from shared.service import Stop
 from shared.settings import SettingsError, load
 
@@ -28,8 +28,8 @@ def main() -> int:
     logs.configure(service="provisioner", level=settings.log_level, instance=settings.name)
 
     async def run(stop: Stop) -> None:
-        async with open_keepers() as keepers:
-            await app.run(settings, KubeObjects(keepers), stop)
+        async with open_api(Access()) as api:
+            await app.run(settings, KubeObjects(api), stop)
 
     try:
         return asyncio.run(service.run(run, drain_s=DRAIN_S))

@@ -44,9 +44,7 @@ def make_authority(now: datetime.datetime) -> Pair:
         _builder(name, name, key.public_key(), now, datetime.timedelta(days=AUTHORITY_DAYS))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(authority=True), critical=True)
-        .add_extension(
-            x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
-        )
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
     return _pair(builder.sign(key, hashes.SHA256()), key)
 
@@ -72,7 +70,9 @@ def make_certificate(
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(authority=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(both), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_alternative(n) for n in names]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([_alternative(n) for n in names]), critical=False
+        )
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()),

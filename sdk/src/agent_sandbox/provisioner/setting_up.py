@@ -57,7 +57,9 @@ class SettingUp:
     async def _look(self) -> str:
         settings = self._settings
         root = contents.read_root(
-            await self._keep("Secret", settings.namespace, ROOT, lambda h: contents.root(h, time.time()))
+            await self._keep(
+                "Secret", settings.namespace, ROOT, lambda h: contents.root(h, time.time())
+            )
         )
         addresses = await asyncio.to_thread(_resolve, contents.EDGE_SERVICE)
         if not addresses:
@@ -93,13 +95,16 @@ class SettingUp:
             "agent-sandbox-enroller",
             lambda h: contents.enrollers(h, root, valid_s),
         )
-        tenants = {
-            name: await self._keep(
-                "Secret", here, f"tenant-{name}", lambda h, name=name: contents.tenant(h, root, name)
-            )
-            for name in settings.tenants
-        }
+        tenants = {name: await self._keep_tenant(root, name) for name in settings.tenants}
         await self._keep("Secret", here, "gateway", lambda _: contents.gateways(tenants))
+
+    async def _keep_tenant(self, root: Root, name: str) -> Data:
+        return await self._keep(
+            "Secret",
+            self._settings.namespace,
+            f"tenant-{name}",
+            lambda held: contents.tenant(held, root, name),
+        )
 
     async def _keep_pools(self, root: Root) -> str:
         """See to streams for the pools that are declared, then let pool-managers have them; return what is wrong."""

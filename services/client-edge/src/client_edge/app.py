@@ -34,7 +34,7 @@ async def run(settings: EdgeSettings, stop: Stop) -> None:
     """
     connections_max = allow_files(settings.connections_max)
     shares = Shares(settings.tenant_connections_max, settings.tenant_half_sent_bytes_max)
-    place = (settings.host, settings.server_port)
+    place = (settings.server_host, settings.server_port)
     relay = Relay(place, read_key(Path(settings.key_file)), connections_max, shares)
     health, book = Health(settings.ready_file), Book(DECLARED["client-edge"])
     watch = ServerWatch([place])

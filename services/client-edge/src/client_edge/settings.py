@@ -22,10 +22,11 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     listen_port: Port
     """Where clients connect, on `host`."""
     server_port: Port
-    """The NATS server's port for clients, on `host`."""
+    """The NATS server's port for clients, on `server_host`."""
     key_file: str
     """JSON of `shared.identity.Key`: what its connections are signed with."""
     host: str = "127.0.0.1"
+    server_host: str = "127.0.0.1"
     connections_max: Annotated[int, Meta(ge=1)] = 1024
     """Clients at once; further ones are turned away."""
     tenant_connections_max: Annotated[int, Meta(ge=1)] = limits.TENANT_CONNECTIONS_MAX

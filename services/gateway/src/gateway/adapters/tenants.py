@@ -83,7 +83,7 @@ class Tenants:
             raise Forbidden(f"tenants {self._path}: {exc.strerror}") from exc
         if not self._is_new(seen):
             return False
-        if status.st_mode & 0o077:
+        if is_open(status.st_mode, ours=status.st_uid == os.geteuid()):
             raise Forbidden(f"{self._path} must be for its owner alone (mode 0600)")
         self.known, by_token = read_tenants(text)
         self._admit(by_token)
@@ -110,6 +110,16 @@ class Tenants:
     def of_token(self, token: str) -> Admission | None:
         """Return what this token lets in, or None."""
         return self._by_token.get(hashlib.sha256(token.encode()).hexdigest())
+
+
+def is_open(mode: int, *, ours: bool) -> bool:
+    """Return whether others than we may read a secret file.
+
+    Args:
+        mode: its permissions.
+        ours: it is this process' user's. If not, as in a volume of Kubernetes, we read it through its group.
+    """
+    return bool(mode & (0o077 if ours else 0o037))
 
 
 def read_tenants(text: bytes) -> tuple[dict[str, TenantAccess], dict[str, str]]:
