@@ -15,6 +15,7 @@ from shared.messages import Interruption
 from shared.service import Stop
 from shared.traces import Context, Span
 from worker_agent.core.claims import Headers
+from worker_agent.core.work import Arrival, Taken
 from worker_agent.ports import Held
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -107,6 +108,33 @@ async def test_off_or_not_sampled_nothing_is_told(spans: str | None, flags: str)
 
     assert truth.results[SESSION].status == "ok"
     assert told.batches == []
+
+
+async def test_an_attempt_begins_when_the_record_says_that_it_was_claimed() -> None:
+    """A pool-manager that tells of it in this worker's place knows nothing else: what hangs under it begins no earlier."""
+    truth, told = FakeTruth(), Told()
+    held = published(owned(truth, body(keep=False)))
+    held.record = msgspec.structs.replace(held.record, claimed_ms=1_700)
+    held.seq = truth.put(held.record)
+    arrival = Arrival(
+        subject="q.0.acme.default.interactive",
+        message_id=SESSION,
+        body_bytes=2,
+        token=None,
+        asked_ns=1_000_000_000,
+        claimed_ns=1_900_000_000,
+        settled_ns=1_950_000_000,
+    )
+    held.taken = Taken(path="warm", delivered_ms=1_200, claimed_ms=1_900, arrival=arrival)
+    await hold(truth, FakeSandbox(), held, Stop(), spans=told)
+    spans = {span.name: span for batch in told.batches for span in batch}
+    process = spans["process task.{tenant}.{pool}.{class}"]
+
+    assert process.start_ns == spans["claim session"].start_ns == 1_700_000_000
+    assert spans["fetch q.{shard}.{tenant}.{pool}.{class}"].end_ns == 1_200_000_000
+    assert all(
+        span.start_ns >= process.start_ns for span in spans.values() if span.parent == process.id
+    )
 
 
 async def test_an_owner_that_was_revoked_tells_nothing_of_its_attempt() -> None:

@@ -39,6 +39,11 @@ class Trail(msgspec.Struct, frozen=True, kw_only=True):
         return _ns(self.work.taken.delivered_ms)
 
     @property
+    def taken_ns(self) -> int:
+        """When the attempt begins: as the record says it, by which others tell of it if this worker dies."""
+        return self.begun_ns if self.arrival is None else _ns(self.record.claimed_ms)
+
+    @property
     def own(self) -> Context:
         """The attempt's own span, `process`."""
         return self.trace.attempt(self.work.task, self.record.epoch)
@@ -114,7 +119,7 @@ def _arrived(trail: Trail, arrival: Arrival) -> list[Span]:
     claim = _span(
         trail,
         "claim session",
-        (trail.begun_ns, arrival.claimed_ns),
+        (trail.taken_ns, arrival.claimed_ns),
         names_of(trail.record, trail.work.task),
     )
     ack = _span(
@@ -199,7 +204,7 @@ def committed(trail: Trail, result: TaskResult, times: tuple[int, int]) -> tuple
             id=own.span_id,
             parent=trail.trace.parent.span_id,
             state=own.state,
-            start_ns=trail.begun_ns,
+            start_ns=trail.taken_ns,
             end_ns=times[1],
             attributes=process,
             links=_links(trail),
