@@ -43,18 +43,18 @@ def _heard(*calls: Call) -> Heard:
 
 
 async def test_slow_answers_do_not_thin_the_load_out() -> None:
-    """Calls that take ten times their distance are begun on time all the same."""
+    """Calls that take fifty times their distance are begun on time all the same."""
     begun: list[float] = []
 
     async def slow(_call: Call) -> None:
         begun.append(time.monotonic())
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.5)
 
     began = time.monotonic()
     calls = await open_loop(20, 100, slow)
 
     assert len(begun) == len(calls) == 20
-    assert time.monotonic() - began < 20 * 0.1
+    assert time.monotonic() - began < 20 * 0.5
     assert [(call.due_ns - calls[0].due_ns) / S_NS for call in calls] == pytest.approx(
         [n / 100 for n in range(20)]
     )

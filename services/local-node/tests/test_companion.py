@@ -9,8 +9,10 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from drill import is_there, until
 
+from local_node.adapters import companion as companions
 from local_node.adapters.companion import Companion
 
 TELL = "import os, sys, time; open(sys.argv[1], 'a').write(f'{os.getpid()}\\n'); time.sleep(600)"
@@ -44,14 +46,19 @@ async def test_a_companion_that_dies_is_started_again_and_ends_when_asked(tmp_pa
     assert not is_there(second)
 
 
-async def test_a_companion_that_can_not_start_does_not_end_its_node() -> None:
+async def test_a_companion_that_can_not_start_does_not_end_its_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It is tried again, ever more slowly; `stop` waits for none of that."""
     companion = Companion(("/nonexistent/checkpointer",))
     keeping = asyncio.create_task(companion.keep())
     assert await until(lambda: companion.deaths >= 2)
+    monkeypatch.setattr(companions, "PAUSE_FIRST_S", 600.0)
+    monkeypatch.setattr(companions, "PAUSE_MAX_S", 600.0)
+    assert await until(lambda: companion.deaths >= 3)
 
     await companion.stop()
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(10):
         await keeping
 
 

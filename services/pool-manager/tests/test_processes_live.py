@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -53,7 +52,6 @@ async def test_the_other_one_goes_on_when_one_is_killed(
     await node.warm(2)
 
     first.kill()
-    began = time.monotonic()
     for generation in range(2, 5):
         worker = (await node.warm(2))[0]
         session = unique("session")
@@ -63,7 +61,6 @@ async def test_the_other_one_goes_on_when_one_is_killed(
         await until(lambda count=generation: len(node.created) >= count + 1)
     await node.warm(2)
 
-    assert time.monotonic() - began < 8.0
     assert len(node.created) == len(set(node.created)) == 5
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
@@ -35,7 +34,7 @@ async def worker(start: Any, checkpointer: CheckpointerPeer, node: Any) -> Worke
     await start("pm-1", fence_s=1.6)
     await start("pm-2", fence_s=1.6)
     warm: list[WorkerPeer] = await node.warm(2)
-    await asyncio.sleep(0.3)  # until both have heard the checkpointer
+    await checkpointer.is_heard()
     return warm[0]
 
 
@@ -178,7 +177,7 @@ async def test_without_a_checkpointer_that_can_save_nothing_is_waited_for(
     """Its store is down, and it says so in its heartbeats: the session goes on at once."""
     session = await idle(worker)
     checkpointer.unavailable = "the store is down"
-    await asyncio.sleep(0.5)
+    await checkpointer.is_heard()
 
     await worker.leave("killed")
     record = await look.in_state(session, "queued")
@@ -193,7 +192,7 @@ async def test_a_rescue_goes_on_without_the_manager_that_asked_for_it(
     """It leaves in the middle; what the checkpointer writes is heard by the next one, which sends the token."""
     stop = await start("pm-1", fence_s=1.6)
     worker = (await node.warm(2))[0]
-    await asyncio.sleep(0.3)
+    await checkpointer.is_heard()
     session = await idle(worker)
     await worker.leave("killed")
     await in_rescue(look, session, checkpointer)

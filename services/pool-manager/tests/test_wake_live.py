@@ -33,7 +33,7 @@ async def test_an_idle_session_is_woken_by_its_inbox(node: Any, look: Look, sess
 
     await look.send(session, "task-0001")
 
-    record = await look.in_state(session, "queued", within_s=2.0)
+    record = await look.in_state(session, "queued")
     assert record.lane == "interactive"
     assert len(await until(lambda: look.tokens(session))) == 1
 
@@ -77,7 +77,7 @@ async def test_an_idle_session_whose_work_turns_urgent_rises(
 
     await look.send(session, "task-0001", "batch")
 
-    assert (await look.in_state(session, "queued", within_s=2.0)).lane == "batch"
+    assert (await look.in_state(session, "queued")).lane == "batch"
     await until(lambda: look.tokens(session))
     assert await look.tokens(session) == [f"{lane}.batch"]
 
@@ -86,7 +86,7 @@ async def test_an_idle_session_whose_work_turns_urgent_rises(
     async def has_risen() -> bool:
         return set(await look.tokens(session)) == {f"{lane}.batch", f"{lane}.interactive"}
 
-    await until(has_risen, within_s=2.0)
+    await until(has_risen)
     assert (await look.in_state(session, "queued")).lane == "interactive"
     assert (await look.in_state(session, "queued")).epoch == 1
 

@@ -54,6 +54,8 @@ class Kit:
         self.as_pid_1 = "unshare" in str(process.args)
         self.began = asyncio.Event()
         """Set with each task's start."""
+        self.wrote = asyncio.Event()
+        """Set from a task's first output until its end."""
         self._tasks = 0
 
     async def connect(self) -> Kit:
@@ -73,9 +75,13 @@ class Kit:
 
         async def on_output(stream: str, data: bytes) -> None:
             written[stream].append(data)
+            self.wrote.set()
 
         run = Run(task=f"t{self._tasks}", **fields)
-        end = await self.channel.run(run, Watch(on_started, on_output))
+        try:
+            end = await self.channel.run(run, Watch(on_started, on_output))
+        finally:
+            self.wrote.clear()
         return Outcome(end, b"".join(written["stdout"]), b"".join(written["stderr"]), started)
 
     async def shell(self, line: str, **fields: Any) -> Outcome:

@@ -152,7 +152,7 @@ async def test_stop_interrupts_first_and_kills_after_the_grace(any_runner: Any) 
     for trap, expected in (("exit 3", (3, None)), ("", (None, 9))):
         script = f"trap '{trap}' INT; echo up; while :; do sleep 0.05; done"
         running = asyncio.create_task(any_runner.shell(script))
-        await asyncio.sleep(0.3)
+        await any_runner.wrote.wait()
         any_runner.channel.stop(0.5)
         end = (await running).exit
         assert (end.exit_code, end.signal) == expected
@@ -160,9 +160,9 @@ async def test_stop_interrupts_first_and_kills_after_the_grace(any_runner: Any) 
 
 async def test_stop_reaches_the_whole_group(runner: Any) -> None:
     """Children of the task's process are killed with it, so the pipe closes at once."""
-    script = "sleep 60 & echo $!; sleep 60 & echo $!; wait"
+    script = "sleep 60 & first=$!; sleep 60 & echo $first $!; wait"
     running = asyncio.create_task(runner.shell(script))
-    await asyncio.sleep(0.2)
+    await runner.wrote.wait()
     runner.channel.stop(0)
     stopped = await running
 
@@ -187,7 +187,7 @@ async def test_stop_without_a_task_does_nothing(runner: Any) -> None:
 async def test_a_cancelled_run_kills_its_task_and_the_next_one_waits_for_that(runner: Any) -> None:
     """The channel stays usable, and nothing of the old task shows up in the new one."""
     running = asyncio.create_task(runner.shell("echo old; sleep 60"))
-    await asyncio.sleep(0.2)
+    await runner.wrote.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from shared.testing.wait import until
 from worker_agent.adapters.runner import RunnerChannel, RunnerLimits
 
 
@@ -22,6 +23,14 @@ async def growth(paths: list[Path]) -> list[int]:
     before = [path.stat().st_size for path in paths]
     await asyncio.sleep(0.15)
     return [path.stat().st_size - size for path, size in zip(paths, before, strict=True)]
+
+
+async def all_grow(paths: list[Path]) -> None:
+    """Wait until each file has grown."""
+    before = [path.stat().st_size for path in paths]
+    await until(
+        lambda: all(path.stat().st_size > size for path, size in zip(paths, before, strict=True))
+    )
 
 
 MARK = 100_000 + os.getpid()
@@ -120,14 +129,14 @@ async def test_frozen_processes_stand_still_and_go_on_when_thawed(any_runner: An
         "threading.Thread(target=write, daemon=True).start(); time.sleep(0.1)"
     )
     running = asyncio.create_task(any_runner.shell(loop.format("four")))
-    await asyncio.sleep(0.3)
     files = [any_runner.workspace / name for name in ("one", "two", "three", "four")]
+    await until(lambda: all(file.exists() for file in files))
 
-    assert all(await growth(files))
+    await all_grow(files)
     await any_runner.channel.freeze()
     assert await growth(files) == [0, 0, 0, 0]
     await any_runner.channel.thaw()
-    assert all(await growth(files))
+    await all_grow(files)
 
     any_runner.channel.stop(0)
     assert (await running).exit.signal == signal.SIGKILL

@@ -266,25 +266,25 @@ async def test_operations_wait_for_each_other_and_run_beside_a_task(runner: Any)
 async def test_an_operation_that_is_cancelled_frees_the_channel(runner: Any) -> None:
     """Reading a large file is given up in the middle; so is a write."""
     await runner.shell("head -c 50000000 /dev/zero > large")
-    reached = asyncio.Event()
+    reading, writing = asyncio.Event(), asyncio.Event()
 
     async def stuck(_data: bytes) -> None:
-        reached.set()
+        reading.set()
         await asyncio.Event().wait()
 
     async def endless() -> AsyncIterator[bytes]:
         while True:
             yield b"x" * 1000
+            writing.set()
             await asyncio.sleep(0)
 
-    for operation in (
-        runner.channel.files.read("large", stuck),
-        runner.channel.files.write("endless", endless()),
+    for operation, reached in (
+        (runner.channel.files.read("large", stuck), reading),
+        (runner.channel.files.write("endless", endless()), writing),
     ):
         given_up = asyncio.create_task(operation)
-        await asyncio.sleep(0.2)
+        await reached.wait()
         given_up.cancel()
         with pytest.raises(asyncio.CancelledError):
             await given_up
         assert [entry.name for entry in (await runner.channel.files.list(".")).entries] == ["large"]
-    assert reached.is_set()

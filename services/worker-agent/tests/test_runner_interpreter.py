@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from shared.testing.wait import until
+
 FIRST = "no interpreter was running in this sandbox yet"
 
 DESCRIPTORS_OF_A_RUNNER = 12
@@ -24,11 +26,9 @@ async def test_code_that_swallows_interrupts_is_killed_and_the_next_interpreter_
     runner: Any,
 ) -> None:
     """The grace ends; the state is lost and the user told why."""
-    swallow = (
-        "import time\nwhile True:\n    try: time.sleep(60)\n    except KeyboardInterrupt: pass"
-    )
+    swallow = "import time\nwhile True:\n    try: print('up', flush=True); time.sleep(60)\n    except KeyboardInterrupt: pass"
     running = asyncio.create_task(runner.python(swallow))
-    await asyncio.sleep(0.4)
+    await runner.wrote.wait()
     runner.channel.stop(0.3)
     killed = (await running).exit
     after = (await runner.python("'time' in dir()")).exit
@@ -72,8 +72,9 @@ async def test_a_dead_interpreter_is_that_tasks_end_and_the_next_is_fresh(
 
 async def test_an_interpreter_that_dies_between_tasks_is_replaced(runner: Any) -> None:
     """A thread of the user's ends it while no task runs."""
-    await runner.python("import os, threading; threading.Timer(0.2, os._exit, [4]).start()")
-    await asyncio.sleep(0.5)
+    ending = "import os, threading; threading.Timer(0.2, os._exit, [4]).start(); os.getpid()"
+    pid = int((await runner.python(ending)).stdout)
+    await until(lambda: not Path(f"/proc/{pid}").exists())
     fresh = await runner.python("1")
 
     assert (fresh.exit.exit_code, fresh.stdout) == (0, b"1\n")
@@ -191,10 +192,10 @@ async def test_an_interpreter_that_breaks_before_a_task_begins_costs_that_task_n
     """Its doer was an earlier task: the later one runs in a fresh interpreter and is told why."""
     await any_runner.python(
         "import os, threading, time\n"
-        "def close():\n    time.sleep(0.2); os.closerange(3, 60)\n"
+        "def close():\n    time.sleep(0.2); os.closerange(3, 60); os.mkdir('closed')\n"
         "threading.Thread(target=close).start()"
     )
-    await asyncio.sleep(0.5)
+    await until((any_runner.workspace / "closed").exists)
     outcome = await any_runner.python("print('ran')")
 
     assert (outcome.exit.exit_code, outcome.stdout) == (0, b"ran\n")

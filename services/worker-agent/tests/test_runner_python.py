@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from shared.testing.wait import until
+
 
 async def test_variables_functions_and_imports_live_on(any_runner: Any) -> None:
     """As in a notebook."""
@@ -121,17 +123,17 @@ async def test_started_comes_right_before_the_first_instruction(runner: Any) -> 
     for _ in range(2):
         outcome = await runner.python("import time\ntime.time_ns()")
         gap_ns = int(outcome.stdout) - outcome.started_ns[0]
-        assert 0 <= gap_ns < 0.5e9
+        assert 0 <= gap_ns < 5e9
 
 
 async def test_an_interrupt_reaches_the_code_and_its_children(any_runner: Any) -> None:
     """SIGINT gives KeyboardInterrupt, also while a child process is waited for; the interpreter lives on."""
     for code in (
-        "import time; kept = 1; print('up'); time.sleep(60)",
-        "import os; print('up'); os.system('sleep 60'); 1/0",
+        "import time; kept = 1; print('up', flush=True); time.sleep(60)",
+        "import os; print('up', flush=True); os.system('sleep 60'); 1/0",
     ):
         running = asyncio.create_task(any_runner.python(code))
-        await asyncio.sleep(0.4)
+        await any_runner.wrote.wait()
         any_runner.channel.stop(10)
         outcome = await running
         assert (outcome.exit.exit_code, outcome.exit.signal, outcome.stdout) == (1, None, b"up\n")
@@ -156,8 +158,10 @@ async def test_handlers_of_the_users_live_on(runner: Any) -> None:
     await runner.python(
         "import signal, time\nsignal.signal(signal.SIGINT, lambda *_: print('mine'))"
     )
-    running = asyncio.create_task(runner.python("print('up')\ntime.sleep(0.6)\nprint('slept')"))
-    await asyncio.sleep(0.3)
+    running = asyncio.create_task(
+        runner.python("print('up', flush=True)\ntime.sleep(0.6)\nprint('slept')")
+    )
+    await runner.wrote.wait()
     runner.channel.signal(signal.SIGINT)
 
     assert (await running).stdout == b"up\nmine\nslept\n"
@@ -175,8 +179,11 @@ async def test_a_child_process_that_lives_on_stays_out_of_later_output(runner: A
 
 async def test_a_thread_that_prints_between_tasks_prints_to_nobody(runner: Any) -> None:
     """What comes after EXIT is in no task's output."""
-    await runner.python("import threading, time; threading.Timer(0.2, print, ['late']).start()")
-    await asyncio.sleep(0.5)
+    await runner.python(
+        "import os, threading\ndef late():\n    print('late', flush=True); os.mkdir('printed')\n"
+        "threading.Timer(0.2, late).start()"
+    )
+    await until((runner.workspace / "printed").exists)
 
     assert (await runner.python("'next'")).stdout == b"'next'\n"
 

@@ -171,7 +171,7 @@ async def test_three_hundred_batches_at_once_survive_their_leader(
         except Unavailable:
             return "refused"
         finally:
-            assert time.monotonic() - began < 4.0
+            assert time.monotonic() - began < 8.0
         return "stored"
 
     tasks = [asyncio.create_task(create(n, session)) for n, session in enumerate(sessions)]
@@ -221,7 +221,7 @@ async def test_a_shard_that_is_down_is_said_in_time_and_keeps_nobody_from_the_ot
             bus.read_last(str(living), f"s.{living}.>"),
             return_exceptions=True,
         )
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < 2.5  # not the time of an election
         assert not isinstance(results[2], BaseException)
         if all(isinstance(result, Unavailable | OutcomeUnknown) for result in results[:2]):
             said += 1

@@ -27,7 +27,7 @@ AFTER_S = 4.0
 
 GAP_MAX_S = {"killed": 1.0, "hung": 2.0, "stopped": 1.0, "cut": 2.0}
 """Longest time between two acknowledgements of new sessions; the rest of a second is for a busy machine."""
-SLACK_S = 0.5
+SLACK_S = 1.5
 
 
 def at_once(first: str) -> list[object]:
@@ -199,9 +199,8 @@ async def test_no_call_outlives_its_deadline(
     for name, took_s, result in await asyncio.gather(*(timed(name) for name in calls)):
         assert isinstance(result, Unavailable | OutcomeUnknown), (name, result)
         assert took_s < calls[name][0] + SLACK_S, name
-    began = time.monotonic()
-    await bus.close()
-    assert time.monotonic() - began < 2.0
+    async with asyncio.timeout(10):
+        await bus.close()
 
 
 @pytest.mark.parametrize("fault", ["cut", pytest.param("hung", marks=pytest.mark.slow)])
@@ -216,7 +215,7 @@ async def test_a_silent_server_is_left_behind_a_full_buffer(
     await strike(fault, server)
     began = time.monotonic()
     while not restored.is_set():
-        assert time.monotonic() - began < 5.0
+        assert time.monotonic() - began < 15.0
         with suppress(Unavailable, OutcomeUnknown):
             async with asyncio.timeout(3.0):
                 await bus.publish("some.where", b"x" * 65536)

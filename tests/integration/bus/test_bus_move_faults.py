@@ -33,6 +33,8 @@ async def test_a_second_connection_that_is_lost_costs_nothing(
     await held.wait()
     await pair.say()
     await pair.tell()
+    if stage == "asked":  # it hears all: what the group gave it has come before it is lost
+        await until(lambda: not pair.wrong())
     if fault == "cut":
         pair.tap.talks[1].cut()
     async with asyncio.timeout(5):
@@ -139,9 +141,9 @@ async def test_a_close_in_the_middle_of_a_move_sends_what_was_taken_and_ends_bot
     renewal = renew(pair, provisioned_cluster)
     await held.wait()
     await pair.say()
-    async with asyncio.timeout(1.5):
+    async with asyncio.timeout(5):
         await pair.bus.close()
-    async with asyncio.timeout(0.5):
+    async with asyncio.timeout(5):
         if stage == "leaving":
             await asyncio.wait({renewal})  # it had gone over: either is true
         else:
@@ -153,7 +155,7 @@ async def test_a_close_in_the_middle_of_a_move_sends_what_was_taken_and_ends_bot
     await until(lambda: not pair.wrong())
     await until(lambda: pair.tap.open == 0)
     with pytest.raises(Unavailable):
-        async with asyncio.timeout(0.5):
+        async with asyncio.timeout(5):
             await pair.bus.use_credential(mint(provisioned_cluster))
     await until(lambda: not asyncio.all_tasks() - before - pair.tap.serving)
 
@@ -170,7 +172,7 @@ async def test_a_move_whose_caller_is_cancelled_comes_to_its_end(
     await pair.tell()
     renewal.cancel()
     with pytest.raises(asyncio.CancelledError):
-        async with asyncio.timeout(0.5):
+        async with asyncio.timeout(5):
             await renewal
     await pair.say()
     held.go()

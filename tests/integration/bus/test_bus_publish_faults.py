@@ -141,7 +141,7 @@ async def test_a_listener_where_no_stream_is_leaves_the_outcome_unknown(
         await admin_bus.publish_acked(
             subject, b"", message_id="same-id-always", attempt_s=0.1, deadline_s=1.0
         )
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 5.0
     assert 1 < heard["same-id-always"] <= 21
     assert len(heard) == 1
 

@@ -15,7 +15,7 @@ from shared.messages import TaskResult
 from shared.record import Record
 
 
-async def until(check: Callable[[], Any], *, within_s: float = 10.0) -> Any:
+async def until(check: Callable[[], Any], *, within_s: float = 20.0) -> Any:
     """Return the first true value of `check`, a function or coroutine function; fail when it stays false.
 
     What can't be looked at now, since a shard elects its leader, is looked at again: a busy machine elects more often.

@@ -12,6 +12,7 @@ from shared.ids import home
 from shared.record import Hold, Record
 from shared.testing.look import now_ms
 from shared.testing.peers import BEAT_S
+from shared.testing.wait import until
 from shared.transitions import rescued
 from shared.workspace import CheckpointAnswer, CheckpointAsk, CheckpointerBeat, SnapshotRef
 
@@ -37,6 +38,8 @@ class CheckpointerPeer:
         self.looks: list[CheckpointAsk] = []
         self.unavailable = ""
         """Of its store."""
+        self.beats = 0
+        """Heartbeats that it has published."""
         self._answers: dict[str, CheckpointAnswer] = {}
         self._job: asyncio.Task[None] | None = None
         self._started_ms = now_ms()
@@ -54,6 +57,11 @@ class CheckpointerPeer:
                 await self._job
         await self.bus.close()
 
+    async def is_heard(self) -> None:
+        """Return when what it says now was said, and there was time to hear it."""
+        before = self.beats
+        await until(lambda: self.beats >= before + 3)
+
     async def finish(self) -> None:
         """Do what it was asked and has not done, whoever still waits for it."""
         for ask in self.asks:
@@ -67,6 +75,7 @@ class CheckpointerPeer:
             )
             subject = subjects.checkpointer_heartbeat(self.node)
             await self.bus.publish(subject, messages.encode(beat))
+            self.beats += 1
             await asyncio.sleep(2 * BEAT_S)
 
     async def _on_ask(self, message: Message) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 POLL_S = 0.01
 
 
-async def until(holds: Callable[[], bool | Awaitable[bool]], *, within_s: float = 5.0) -> None:
+async def until(holds: Callable[[], bool | Awaitable[bool]], *, within_s: float = 15.0) -> None:
     """Return when `holds` does; fail with TimeoutError after `within_s` seconds.
 
     Args:
