@@ -33,6 +33,9 @@ not answer for 15 s, is started anew.
 have probes only where `POOL_WORKER_PROBES` is set, which is for pods with a network address of their own: their figures
 come from the pool-managers, who hear every result.
 
+**To look at and to be woken by**: `deploy/monitoring` holds Grafana dashboards (`dashboards/`), Prometheus alerts
+(`rules.yaml`) and how a cluster's pods are scraped (`scrape.yaml`, which names the labels that both stand on).
+
 Times are seconds. No id is ever a label. `over replicas` says how to put several processes of one kind together: `sum`;
 `max`, since each of them tells the whole as it sees it; or `each`, what is true of one process alone. Beside these,
 each process exports the usual `process_*`.
