@@ -17,6 +17,7 @@ import msgspec
 from shared import logs
 from shared.errors import ServiceError, Unavailable
 from shared.kube.client import KubeApi
+from shared.kube.events import Changed, Fresh, Listed, Lost, Removed, Watched
 from shared.kube.refusals import Outdated, refusal
 
 log = logs.get(__name__)
@@ -30,34 +31,6 @@ LATE_S = 10.0
 LIST_S = 10.0
 
 T = TypeVar("T")
-
-
-class Listed(msgspec.Struct, Generic[T], frozen=True):
-    """All that there is: what is not among it is gone."""
-
-    items: list[T]
-
-
-class Changed(msgspec.Struct, Generic[T], frozen=True):
-    """A new or changed object."""
-
-    item: T
-
-
-class Removed(msgspec.Struct, Generic[T], frozen=True):
-    """An object that is gone, as it was last."""
-
-    item: T
-
-
-class Fresh(msgspec.Struct, frozen=True):
-    """Nothing changed, and the server says so."""
-
-
-class Lost(msgspec.Struct, frozen=True):
-    """There is no watch now."""
-
-    why: str
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -81,9 +54,6 @@ class _RawList(msgspec.Struct):
 _events = msgspec.json.Decoder(_Event)
 _lists = msgspec.json.Decoder(_RawList)
 _objects = msgspec.json.Decoder(_Object)
-
-Watched = Listed[T] | Changed[T] | Removed[T] | Fresh | Lost
-
 
 class Watch(Generic[T]):
     """One collection."""

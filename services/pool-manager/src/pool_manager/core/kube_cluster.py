@@ -1,0 +1,162 @@
+"""A Kubernetes cluster as one place for pods: what it has, what ended there, which of its nodes are dead. Pure.
+
+Kubernetes itself finds a node for each pod. So to the plan a cluster is one node with a heartbeat, made here of what the
+watches tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from pool_manager.core.kube_classes import POD_CLASSES, classes
+from pool_manager.core.kube_pods import Pod, read_pod, removed
+from pool_manager.core.pod_form import ISOLATION, POOL
+from pool_manager.core.pod_template import PodTemplate
+from shared.kube.views import NodeView, PodView, RuntimeClassView
+from shared.messages import NodeBeat, PodGone
+
+PLACE = "kubernetes"
+"""The one node that the plan sees."""
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """A pod that is no more, or of no use any more."""
+
+    pool: str
+    gone: PodGone
+
+
+class Cluster:
+    """Keeps a copy of pods, nodes and runtime classes."""
+
+    def __init__(self, template: PodTemplate) -> None:
+        """Know nothing yet."""
+        self.template = template
+        self.pods: dict[str, Pod] = {}
+        """By name; also those that ended, until their objects are gone."""
+        self.nodes: dict[str, NodeView] = {}
+        self.runtimes: dict[str, RuntimeClassView] = {}
+        self.dead: frozenset[str] = frozenset()
+        """Nodes that say nothing in any way."""
+        self._lost: dict[str, str] = {"pods": "not read yet", "nodes": "not read yet"}
+        self._listed = False
+
+    # --------------------------------------------------------------------------------------------------------- pods
+
+    def list_pods(self, views: Iterable[PodView], now: float) -> list[Gone]:
+        """Take in all pods that there are; return those that ended."""
+        self._listed = True
+        listed = {view.metadata.name: view for view in views}
+        ended = [self.remove_pod(name, now) for name in self.pods.keys() - listed.keys()]
+        ended += [self.see_pod(view, now) for view in listed.values()]
+        return [gone for gone in ended if gone is not None]
+
+    def see_pod(self, view: PodView, now: float) -> Gone | None:
+        """Take in a new or changed pod; return how it ended, once, if it did."""
+        pod, before = read_pod(view, (POOL, ISOLATION)), self.pods.get(view.metadata.name)
+        pod.seen_at = now
+        if before is not None and before.uid == pod.uid:
+            pod.seen_at, pod.started_at = before.seen_at, before.started_at
+            pod.over = before.over or pod.over
+        if pod.is_started and pod.started_at is None:
+            pod.started_at = now
+        self.pods[pod.name] = pod
+        was_over = before is not None and before.uid == pod.uid and before.over is not None
+        return None if pod.over is None or was_over else Gone(pod.pool, pod.over)
+
+    def remove_pod(self, name: str, now: float, uid: str | None = None) -> Gone | None:
+        """Take in that a pod's object is gone; return how it ended, unless that was said before.
+
+        Args:
+            name: of the pod.
+            now: monotonic clock.
+            uid: of the one that is gone: a successor of its name stays.
+        """
+        pod = self.pods.get(name)
+        if pod is None or (uid is not None and pod.uid != uid):
+            return None
+        del self.pods[name]
+        return Gone(pod.pool, removed(pod)) if pod.over is None else None
+
+    def give_up(self, name: str, cause: str, detail: str) -> Gone | None:
+        """A pod is of no use any more, whatever its object says; return that, once."""
+        pod = self.pods.get(name)
+        if pod is None or pod.over is not None:
+            return None
+        pod.over = PodGone(pod=name, node=pod.node, cause=cause, detail=detail)
+        return Gone(pod.pool, pod.over)
+
+    def living(self, node: str | None = None) -> list[Pod]:
+        """Return the pods that live, all or those of a node."""
+        return [
+            pod
+            for pod in self.pods.values()
+            if pod.over is None and (node is None or pod.node == node)
+        ]
+
+    def overdue(self, pending_s: float, now: float) -> list[Pod]:
+        """Return pods that did not start in time."""
+        return [p for p in self.living() if p.started_at is None and now - p.seen_at > pending_s]
+
+    def stuck(self, pool: str, pending_s: float, now: float) -> str:
+        """Return why pods of a pool do not start, and when the first of them is tried anew; empty: they do."""
+        mine = [p for p in self.living() if p.pool == pool and p.started_at is None and p.stuck]
+        if not mine:
+            return ""
+        first = min(mine, key=lambda pod: pod.seen_at)
+        next_s = max(first.seen_at + pending_s - now, 0.0)
+        return f"{len(mine)} pods do not start: {first.stuck} (next try in {next_s:.0f} s)"
+
+    # ------------------------------------------------------------------------------------------------------- nodes
+
+    def lost(self, what: str, why: str) -> None:
+        """There is no watch of `pods` or `nodes` now; an empty reason: there is one again."""
+        if why:
+            self._lost[what] = why
+        else:
+            self._lost.pop(what, None)
+
+    def judge_nodes(self, is_silent: Callable[[str, list[Pod]], bool | None]) -> frozenset[str]:
+        """Find the nodes that are dead; return those that were not so before.
+
+        Args:
+            is_silent: of a node with these living pods: whether all signs of life are missing; None: there never
+                were any that would be missed.
+        """
+        on: dict[str, list[Pod]] = {name: [] for name in self.nodes}
+        for pod in self.living():
+            if pod.node:
+                on.setdefault(pod.node, []).append(pod)
+        verdicts = {name: is_silent(name, pods) for name, pods in on.items()}
+        silent = frozenset(name for name, verdict in verdicts.items() if verdict)
+        # If nobody is heard at all, it is this process that hears nothing, or the servers between.
+        dead = silent if False in verdicts.values() else self.dead & silent
+        new, self.dead = dead - self.dead, dead
+        return new
+
+    @property
+    def avoid(self) -> tuple[str, ...]:
+        """Nodes that a new pod must not go to, although Kubernetes takes them for alive."""
+        return tuple(sorted(self.dead))
+
+    def beat(self) -> NodeBeat | None:
+        """Return the heartbeat of the whole cluster; None: nothing is known of it yet."""
+        if not self._listed:
+            return None
+        living = self.living()
+        return NodeBeat(
+            node=PLACE,
+            started_ms=1,  # its pods outlive any process of ours
+            pods=tuple(pod.name for pod in living),
+            pending=tuple(pod.name for pod in living if pod.started_at is None),
+            capacity=self.template.capacity,
+            isolation=self._classes(),
+        )
+
+    def _classes(self) -> dict[str, str]:
+        for why in self._lost.values():
+            return dict.fromkeys(POD_CLASSES, why)
+        there = [node for name, node in self.nodes.items() if name not in self.dead]
+        return classes(self.template, there, self.runtimes)

@@ -1,0 +1,116 @@
+"""What a pod's object in the Kubernetes API means to us. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from shared.kube.views import PodView, Terminated
+from shared.messages import PodGone
+
+SIDECAR = "sidecar"
+SANDBOX = "sandbox"
+BY_OTHERS = frozenset({"Evicted", "Preempting", "NodeLost", "NodeShutdown", "Terminated", "Shutdown"})
+"""Why a pod failed that its task did not kill."""
+ON_ITS_WAY = frozenset({"", "ContainerCreating", "PodInitializing", "Pending"})
+"""Reasons to wait that are no reason to worry."""
+SIGNALLED = 128
+"""Exit codes above it say which signal ended a process."""
+SAID_MAX = 300
+
+
+class Pod(msgspec.Struct):
+    """One worker pod as it was seen last."""
+
+    name: str
+    uid: str
+    pool: str
+    isolation: str
+    node: str
+    """Empty: Kubernetes has found none yet."""
+    is_ending: bool
+    """It was told to end."""
+    is_started: bool
+    """Its sidecar runs."""
+    stuck: str
+    """Why it does not start; empty: it does, or nothing is wrong so far."""
+    over: PodGone | None
+    """How it ended, or was found to be of no use any more; None: it lives."""
+    seen_at: float = 0.0
+    """When it was first seen, monotonic clock."""
+    started_at: float | None = None
+    """When it was first seen started."""
+
+
+def read_pod(view: PodView, labels: tuple[str, str]) -> Pod:
+    """Return what matters of a pod.
+
+    Args:
+        view: its object.
+        labels: names of the labels that say its pool and its isolation class.
+    """
+    meta = view.metadata
+    sidecar = view.container(SIDECAR)
+    return Pod(
+        name=meta.name,
+        uid=meta.uid,
+        pool=meta.labels.get(labels[0], ""),
+        isolation=meta.labels.get(labels[1], ""),
+        node=view.spec.node_name,
+        is_ending=meta.deletion_timestamp is not None,
+        is_started=sidecar is not None and sidecar.state.running is not None,
+        stuck=_stuck(view),
+        over=_over(view),
+    )
+
+
+def _over(view: PodView) -> PodGone | None:
+    sidecar = view.container(SIDECAR)
+    if view.status.phase in ("Succeeded", "Failed"):
+        ended = None if sidecar is None else sidecar.state.terminated or sidecar.last_state.terminated
+        return _gone(view, ended)
+    if sidecar is not None and sidecar.restart_count > 0:
+        # Its container was used: a sidecar that is started again serves nobody.
+        return _gone(view, sidecar.last_state.terminated or sidecar.state.terminated)
+    return None
+
+
+def _gone(view: PodView, ended: Terminated | None) -> PodGone:
+    status = view.status
+    gone = PodGone(pod=view.metadata.name, node=view.spec.node_name, cause="exited")
+    if view.metadata.deletion_timestamp is not None:
+        return msgspec.structs.replace(gone, cause="deleted")
+    said = f"{status.reason}: {status.message}".strip(": ")[:SAID_MAX]
+    if status.reason in BY_OTHERS:
+        return msgspec.structs.replace(gone, cause="evicted", detail=said)
+    if ended is None:
+        return msgspec.structs.replace(gone, cause="start_failed", detail=said or _stuck(view))
+    code = ended.exit_code
+    signal = ended.signal or (code - SIGNALLED if code > SIGNALLED else None)
+    detail = f"{ended.reason}: {ended.message}".strip(": ") if code else ""
+    return msgspec.structs.replace(
+        gone,
+        cause="killed" if signal else "exited",
+        exit_code=None if signal else code,
+        signal=signal,
+        detail=(said or detail)[:SAID_MAX],
+    )
+
+
+def removed(pod: Pod) -> PodGone:
+    """Return how a pod ended whose object is gone: as was seen before, else somebody deleted it."""
+    return pod.over or PodGone(pod=pod.name, node=pod.node, cause="deleted")
+
+
+def _stuck(view: PodView) -> str:
+    """Return why a pod does not start, as the scheduler or the kubelet say it."""
+    for condition in view.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return f"{condition.reason}: {condition.message}"[:SAID_MAX]
+    for name in (SIDECAR, SANDBOX):
+        one = view.container(name)
+        if one is None or one.state.waiting is None:
+            continue
+        waiting = one.state.waiting
+        if waiting.reason not in ON_ITS_WAY:
+            return f"{name}: {waiting.reason}: {waiting.message}".rstrip(": ")[:SAID_MAX]
+    return ""
