@@ -13,6 +13,8 @@ AUDIENCE = "agent-sandbox"
 """Audience of the token: the API server takes no such token, nor does anybody else."""
 SECRET_FILE = "enroller.creds"  # noqa: S105 - a file's name
 """Key of the Secret that holds the credential with which pods ask."""
+REPLIES = "_INBOX_enroller."
+"""Where the answers go: the inbox that is open to this credential."""
 
 
 class Enroll(Message, frozen=True, kw_only=True, omit_defaults=True):

@@ -177,6 +177,8 @@ class NodeBeat(Message, frozen=True, kw_only=True, omit_defaults=True):
     isolation: dict[str, str] = {}
     """Class -> empty if the node has it, else why not."""
     draining: bool = False
+    pending: tuple[str, ...] = ()
+    """Of `pods`, those that wait for a place, an image or the like: nothing can be heard of them yet."""
 
 
 class PodGone(Message, frozen=True, kw_only=True, omit_defaults=True):
@@ -185,7 +187,7 @@ class PodGone(Message, frozen=True, kw_only=True, omit_defaults=True):
     pod: str
     node: str
     cause: str
-    """`exited`, `killed`, `deleted`, `start_failed`, `sandbox_lost`, `zygote_lost`"""
+    """`exited`, `killed`, `deleted`, `start_failed`, `sandbox_lost`, `zygote_lost`, `evicted`, `node_lost`"""
     exit_code: int | None = None
     signal: int | None = None
     detail: str = ""
@@ -254,6 +256,8 @@ class Slot(Message, frozen=True, kw_only=True, omit_defaults=True):
     node: str
     manager: str
     reserved_ms: int
+    key: str = ""
+    """Public key of the worker, where pods ask for their credential: a pod is given one for one key."""
 
 
 class OutputEvent(Message, frozen=True, kw_only=True, omit_defaults=True):

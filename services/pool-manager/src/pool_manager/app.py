@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pool_manager.adapters.connection import connection
 from pool_manager.adapters.files import read_pools, read_signer
@@ -21,6 +21,7 @@ from pool_manager.adapters.queue import StreamQueue
 from pool_manager.adapters.results import StreamResults
 from pool_manager.adapters.spans import SpanExport
 from pool_manager.adapters.truth import StreamTruth
+from pool_manager.clusters import kube_side, reach
 from pool_manager.core.clock import ServerClock
 from pool_manager.core.plan import Times
 from pool_manager.core.world import World
@@ -44,6 +45,7 @@ from pool_manager.loops.ring import Ringer
 from pool_manager.loops.shards import ShardWatch
 from pool_manager.loops.sweep import Keepers, Sweeper
 from pool_manager.loops.wake import Waker
+from pool_manager.ports import Pods
 from pool_manager.recovering import make_recoverer
 from pool_manager.settings import PoolSettings, bounds_of, of_workers, quotas_of
 from shared import logs, subjects
@@ -58,6 +60,9 @@ from shared.service import Stop
 from shared.traces import PlainTracer
 from shared.traces.settings import Traces
 
+if TYPE_CHECKING:
+    from pool_manager.placing import Reached
+
 log = logs.get(__name__)
 
 FINISH_S = 2.0
@@ -70,12 +75,21 @@ class Manager:
     def __init__(
         self,
         settings: PoolSettings,
-        pools: tuple[PoolSpec, ...],
-        signer: WorkerSigner,
+        declared: tuple[tuple[PoolSpec, ...], WorkerSigner],
         bus: Bus,
         notes: Notes,
+        reached: Reached | None = None,
     ) -> None:
-        """Join adapters and loops; what they do for tasks that are traced goes into `notes`."""
+        """Join adapters and loops.
+
+        Args:
+            settings: of this pool-manager.
+            declared: the pools, and what mints their workers.
+            bus: its connection.
+            notes: take what is done for tasks that are traced.
+            reached: the Kubernetes cluster that runs the pods; None: nodes of ours do.
+        """
+        pools, signer = declared
         bounds = bounds_of(settings)
         self._bus = bus
         self._account = signer.account
@@ -85,18 +99,20 @@ class Manager:
         truth, queue = StreamTruth(bus, clock, notes.ended), StreamQueue(bus, clock)
         slots, letters = StreamSlots(bus), StreamLetters(bus)
         at = Failpoints(settings.failpoints, "pool_manager").at
-        voice, pods = BusVoice(bus), at("refill", LocalPods(bus))
+        voice = BusVoice(bus)
         self._voice = at("beat", voice)
+        self._kube = kube = kube_side(reached, self.world, pools, settings)
+        pods: Pods = LocalPods(bus) if kube is None else kube.pods
         mint = SpecMint(
             signer,
             pools,
-            settings.nats_servers,
+            settings.nats_servers if kube is None else kube.servers,
             valid_s=settings.worker_valid_s,
             common=of_workers(settings, notes.sampling),
         )
-        self._refiller = Refiller(self.world, at("refill", slots), pods, mint)
+        self._refiller = Refiller(self.world, at("refill", slots), at("refill", pods), mint)
         self._refiller.times = Times(start_s=settings.start_s, spare_s=settings.spare_s)
-        recovering = (truth, queue, letters)
+        recovering = (truth, queue, letters, pods)
         self._recoverer = make_recoverer(self.world, bus, recovering, at, notes)
         self._waker = Waker(self.world, at("wake", truth), at("wake", queue), notes)
         self._ringer = Ringer(self.world, at("ring", queue), self._refiller.wanted)
@@ -133,6 +149,8 @@ class Manager:
         self._balancer = Balancer(self.world, StreamLeaders(bus, pools))
         self._shards = ShardWatch(truth, voice)
         self._learner = Learner(self.world, at("learn", truth), at("learn", slots))
+        if kube is not None:
+            kube.enrol_with(slots, mint, voice)
         self._ears = Ears(self.world, self._refiller, self._recoverer, self._waker, self._ringer)
 
     async def run(self, stop: Stop, health: Health, book: Book) -> None:
@@ -176,6 +194,10 @@ class Manager:
             measurer.run,
             lambda: note_contact_often(book, self._bus),
         ]
+        if self._kube is not None:
+            self._kube.tell(self._refiller.wanted.set, self._recoverer.wanted.set)
+            loops.append(self._kube.watcher.run)
+            hands += self._kube.hands
         async with self._bus.watch_contact(), asyncio.TaskGroup() as group:
             aside = [group.create_task(loop()) for loop in loops]
             moving = [group.create_task(each.run()) for each in hands]
@@ -218,6 +240,7 @@ class Manager:
         """Take requests, and results to measure: one of all pool-managers gets each."""
         group = subjects.MANAGER_GROUP
         return [
+            *([] if self._kube is None else [await self._kube.serve(self._bus)]),
             await self._bus.subscribe("cancel.*.*.*", self._canceller.heard, queue=group),
             await self._bus.subscribe("ask.*.*", self._answerer.heard, queue=group),
             await self._bus.subscribe(subjects.renew(), self._renewer.heard, queue=group),
@@ -262,7 +285,8 @@ async def run(settings: PoolSettings, stop: Stop, traces: Traces | None = None) 
         bus = await closing.enter_async_context(
             connection(settings, settings.name, settings.credential_file, stop, tracer)
         )
-        manager = Manager(settings, pools, signer, bus, notes)
+        reached = await reach(settings, closing)
+        manager = Manager(settings, (pools, signer), bus, notes, reached)
         if export is not None:
             await export.hear(bus)
         if settings.system_credential_file is not None:

@@ -6,13 +6,13 @@ from typing import Protocol, TypeVar
 
 from pool_manager.adapters.checkpointers import BusCheckpointers
 from pool_manager.adapters.letters import StreamLetters
-from pool_manager.adapters.nodes import LocalPods
 from pool_manager.adapters.queue import StreamQueue
 from pool_manager.adapters.truth import StreamTruth
 from pool_manager.core.world import World
 from pool_manager.loops.note import Notes
 from pool_manager.loops.recover import Recoverer
 from pool_manager.loops.rescue import Rescuer
+from pool_manager.ports import Pods
 from shared.bus import Bus
 
 T = TypeVar("T")
@@ -29,17 +29,17 @@ class At(Protocol):
 def make_recoverer(
     world: World,
     bus: Bus,
-    stores: tuple[StreamTruth, StreamQueue, StreamLetters],
+    stores: tuple[StreamTruth, StreamQueue, StreamLetters, Pods],
     at: At,
     notes: Notes,
 ) -> Recoverer:
     """Return what gives up dead owners, with failpoints on its way out."""
-    truth, queue, letters = stores
+    truth, queue, letters, pods = stores
     rescuer = Rescuer(
         world,
         at("rescue", truth),
         at("rescue", BusCheckpointers(bus)),
-        at("rescue", LocalPods(bus)),
+        at("rescue", pods),
     )
     ports = (at("recover", truth), at("recover", queue), at("recover", letters))
     return Recoverer(world, ports, rescuer, notes)

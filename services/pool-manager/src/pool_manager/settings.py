@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -48,6 +48,14 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     worker_valid_s: Annotated[float, Meta(ge=2, le=30 * 24 * 3600)] = 3600.0
     """Seconds for which a worker's credential is valid. It renews it at 0.7 to 0.8 of that time; one whose pod is gone
     can be used until it ends."""
+    pods: Literal["nodes", "kubernetes"] = "nodes"
+    """Who runs pods: our own nodes, or a Kubernetes cluster."""
+    kubernetes_file: str | None = None
+    """What all pods of the cluster have in common, TOML (docs/kubernetes.md)."""
+    kubeconfig: str | None = None
+    """How the cluster is reached; None: by the service account of the pod that this runs in."""
+    pending_s: Seconds = 300.0
+    """A pod on Kubernetes that has not started after so long is replaced: its reason may be gone with it."""
     start_s: Seconds = 10.0
     """A pod that was not heard for so long after its start is replaced."""
     spare_s: Seconds = 10.0

@@ -164,6 +164,15 @@ NOT_PLACED: dict[str, str] = {
             "result",
         )
     },
+    **dict.fromkeys(
+        ("pool_manager.watch_cluster.pods", "pool_manager.watch_cluster.nodes", "pool_manager.watch_cluster.runtimes"),
+        "Kubernetes alone: endless, what is missed is listed again",
+    ),
+    "pool_manager.watch_cluster.remove": "Kubernetes alone: what is over is seen, and ended, until it is gone",
+    **{
+        f"pool_manager.enrol.{method}": "Kubernetes alone: a pod asks again under the same key until it has its answer"
+        for method in ("prove", "read", "reserve", "answer")
+    },
     "pool_manager.rescue.rescue": "asked again under the same id; past the record's deadline whoever sees it gives the rescue up",
     "pool_manager.rescue.look": "asked again under the same id; without an answer nothing is rescued",
     "pool_manager.rescue.payload": "without an answer nothing is rescued: the session goes on from its snapshots",

@@ -22,6 +22,7 @@ class Meta(msgspec.Struct, rename="camel"):
     uid: str = ""
     resource_version: str = ""
     labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     owner_references: list[Owner] = []

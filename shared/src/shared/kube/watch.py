@@ -55,6 +55,7 @@ _events = msgspec.json.Decoder(_Event)
 _lists = msgspec.json.Decoder(_RawList)
 _objects = msgspec.json.Decoder(_Object)
 
+
 class Watch(Generic[T]):
     """One collection."""
 

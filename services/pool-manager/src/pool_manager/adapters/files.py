@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from pool_manager.core.pod_template import PodTemplate, parse_template
 from shared.errors import InvalidMessage
 from shared.identity import WorkerSigner
 from shared.pools import PoolSpec, parse_pools
@@ -18,6 +19,15 @@ def read_pools(path: Path) -> tuple[PoolSpec, ...]:
         InvalidMessage: names what is wrong.
     """
     return parse_pools(path.read_text())
+
+
+def read_template(path: Path) -> PodTemplate:
+    """Read what all pods of a Kubernetes cluster have in common.
+
+    Raises:
+        InvalidMessage: names what is wrong.
+    """
+    return parse_template(path.read_text())
 
 
 def read_signer(path: Path) -> WorkerSigner:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shared.identity import WorkerSigner
-from shared.messages import PodSpec, Slot
+from shared.messages import Credential, PodSpec, Slot
 from shared.pools import PoolSpec
 
 WORKER = "WORKER_"
@@ -43,16 +43,27 @@ class SpecMint:
         self.full_tenants: tuple[str, ...] = ()
         """Tenants that get no new session: new workers are told at once."""
 
-    def pod_spec(self, slot: Slot, isolation: str, lanes: tuple[tuple[str, int], ...]) -> PodSpec:
-        """Return what a node needs to start the slot's pod."""
+    def pod_spec(
+        self,
+        slot: Slot,
+        isolation: str,
+        lanes: tuple[tuple[str, int], ...],
+        public_key: str | None = None,
+    ) -> PodSpec:
+        """Return what a node needs to start the slot's pod, or what its worker needs that made its own key."""
         pool = self._pools[slot.pool]
+        if public_key is None:
+            credential = self._signer.mint(slot.pool, slot.pod, valid_s=self._valid_s)
+        else:
+            token = self._signer.vouch(public_key, slot.pool, slot.pod, valid_s=self._valid_s)
+            credential = Credential(jwt=token, seed="")
         return PodSpec(
             pod=slot.pod,
             pool=slot.pool,
             node=slot.node,
             isolation=isolation,
             limits=pool.limits,
-            credential=self._signer.mint(slot.pool, slot.pod, valid_s=self._valid_s),
+            credential=credential,
             lanes=lanes,
             servers=self._servers,
             settings=self._common

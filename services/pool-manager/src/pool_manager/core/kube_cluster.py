@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from pool_manager.core.kube_classes import POD_CLASSES, classes
-from pool_manager.core.kube_pods import Pod, read_pod, removed
-from pool_manager.core.pod_form import ISOLATION, POOL
+from pool_manager.core.kube_pods import PLACE, Labels, Pod, read_pod, removed
+from pool_manager.core.pod_form import ISOLATION, LANES, POOL
 from pool_manager.core.pod_template import PodTemplate
 from shared.kube.views import NodeView, PodView, RuntimeClassView
 from shared.messages import NodeBeat, PodGone
 
-PLACE = "kubernetes"
-"""The one node that the plan sees."""
+LABELS = Labels(POOL, ISOLATION, LANES)
 
 
 class Gone(msgspec.Struct, frozen=True):
@@ -49,13 +48,13 @@ class Cluster:
         """Take in all pods that there are; return those that ended."""
         self._listed = True
         listed = {view.metadata.name: view for view in views}
-        ended = [self.remove_pod(name, now) for name in self.pods.keys() - listed.keys()]
+        ended = [self.remove_pod(name) for name in self.pods.keys() - listed.keys()]
         ended += [self.see_pod(view, now) for view in listed.values()]
         return [gone for gone in ended if gone is not None]
 
     def see_pod(self, view: PodView, now: float) -> Gone | None:
         """Take in a new or changed pod; return how it ended, once, if it did."""
-        pod, before = read_pod(view, (POOL, ISOLATION)), self.pods.get(view.metadata.name)
+        pod, before = read_pod(view, LABELS), self.pods.get(view.metadata.name)
         pod.seen_at = now
         if before is not None and before.uid == pod.uid:
             pod.seen_at, pod.started_at = before.seen_at, before.started_at
@@ -66,12 +65,11 @@ class Cluster:
         was_over = before is not None and before.uid == pod.uid and before.over is not None
         return None if pod.over is None or was_over else Gone(pod.pool, pod.over)
 
-    def remove_pod(self, name: str, now: float, uid: str | None = None) -> Gone | None:
+    def remove_pod(self, name: str, uid: str | None = None) -> Gone | None:
         """Take in that a pod's object is gone; return how it ended, unless that was said before.
 
         Args:
             name: of the pod.
-            now: monotonic clock.
             uid: of the one that is gone: a successor of its name stays.
         """
         pod = self.pods.get(name)
@@ -85,7 +83,7 @@ class Cluster:
         pod = self.pods.get(name)
         if pod is None or pod.over is not None:
             return None
-        pod.over = PodGone(pod=name, node=pod.node, cause=cause, detail=detail)
+        pod.over = PodGone(pod=name, node=pod.node or PLACE, cause=cause, detail=detail)
         return Gone(pod.pool, pod.over)
 
     def living(self, node: str | None = None) -> list[Pod]:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import msgspec
 
+from pool_manager.core.turns import Lane
+from shared.classes import CLASSES
+from shared.ids import SHARDS
 from shared.kube.views import PodView, Terminated
 from shared.messages import PodGone
 
+PLACE = "kubernetes"
+"""The one node that the plan sees."""
 SIDECAR = "sidecar"
 SANDBOX = "sandbox"
-BY_OTHERS = frozenset({"Evicted", "Preempting", "NodeLost", "NodeShutdown", "Terminated", "Shutdown"})
+BY_OTHERS = frozenset(
+    {"Evicted", "Preempting", "NodeLost", "NodeShutdown", "Terminated", "Shutdown"}
+)
 """Why a pod failed that its task did not kill."""
 ON_ITS_WAY = frozenset({"", "ContainerCreating", "PodInitializing", "Pending"})
 """Reasons to wait that are no reason to worry."""
@@ -25,6 +32,8 @@ class Pod(msgspec.Struct):
     uid: str
     pool: str
     isolation: str
+    lanes: tuple[Lane, ...]
+    """Lanes that it was started for."""
     node: str
     """Empty: Kubernetes has found none yet."""
     is_ending: bool
@@ -41,20 +50,24 @@ class Pod(msgspec.Struct):
     """When it was first seen started."""
 
 
-def read_pod(view: PodView, labels: tuple[str, str]) -> Pod:
-    """Return what matters of a pod.
+class Labels(msgspec.Struct, frozen=True):
+    """Names of what our pods' objects say of themselves."""
 
-    Args:
-        view: its object.
-        labels: names of the labels that say its pool and its isolation class.
-    """
+    pool: str
+    isolation: str
+    lanes: str
+
+
+def read_pod(view: PodView, labels: Labels) -> Pod:
+    """Return what matters of a pod."""
     meta = view.metadata
     sidecar = view.container(SIDECAR)
     return Pod(
         name=meta.name,
         uid=meta.uid,
-        pool=meta.labels.get(labels[0], ""),
-        isolation=meta.labels.get(labels[1], ""),
+        pool=meta.labels.get(labels.pool, ""),
+        isolation=meta.labels.get(labels.isolation, ""),
+        lanes=read_lanes(meta.annotations.get(labels.lanes, "")),
         node=view.spec.node_name,
         is_ending=meta.deletion_timestamp is not None,
         is_started=sidecar is not None and sidecar.state.running is not None,
@@ -63,10 +76,27 @@ def read_pod(view: PodView, labels: tuple[str, str]) -> Pod:
     )
 
 
+def write_lanes(lanes: tuple[Lane, ...]) -> str:
+    """Return lanes as an annotation holds them."""
+    return " ".join(f"{klass}.{shard}" for klass, shard in lanes)
+
+
+def read_lanes(text: str) -> tuple[Lane, ...]:
+    """Return the lanes of an annotation; what is none is left out."""
+    found = []
+    for word in text.split():
+        klass, _, shard = word.partition(".")
+        if klass in CLASSES and shard.isdecimal() and int(shard) < SHARDS:
+            found.append((klass, int(shard)))
+    return tuple(found)
+
+
 def _over(view: PodView) -> PodGone | None:
     sidecar = view.container(SIDECAR)
     if view.status.phase in ("Succeeded", "Failed"):
-        ended = None if sidecar is None else sidecar.state.terminated or sidecar.last_state.terminated
+        ended = (
+            None if sidecar is None else sidecar.state.terminated or sidecar.last_state.terminated
+        )
         return _gone(view, ended)
     if sidecar is not None and sidecar.restart_count > 0:
         # Its container was used: a sidecar that is started again serves nobody.
@@ -76,7 +106,7 @@ def _over(view: PodView) -> PodGone | None:
 
 def _gone(view: PodView, ended: Terminated | None) -> PodGone:
     status = view.status
-    gone = PodGone(pod=view.metadata.name, node=view.spec.node_name, cause="exited")
+    gone = PodGone(pod=view.metadata.name, node=view.spec.node_name or PLACE, cause="exited")
     if view.metadata.deletion_timestamp is not None:
         return msgspec.structs.replace(gone, cause="deleted")
     said = f"{status.reason}: {status.message}".strip(": ")[:SAID_MAX]
@@ -98,7 +128,7 @@ def _gone(view: PodView, ended: Terminated | None) -> PodGone:
 
 def removed(pod: Pod) -> PodGone:
     """Return how a pod ended whose object is gone: as was seen before, else somebody deleted it."""
-    return pod.over or PodGone(pod=pod.name, node=pod.node, cause="deleted")
+    return pod.over or PodGone(pod=pod.name, node=pod.node or PLACE, cause="deleted")
 
 
 def _stuck(view: PodView) -> str:

@@ -31,6 +31,7 @@ CAUSES = {
     "sandbox_lost": "process_exit",
     "node_restarted": "node_restarted",
     "zygote_lost": "zygote_lost",
+    "node_lost": "node_lost",
 }
 """How they are called in an interruption; others as `pod_…`."""
 

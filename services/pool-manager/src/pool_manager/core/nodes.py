@@ -28,6 +28,7 @@ class Node(msgspec.Struct):
     capacity: int
     isolation: dict[str, str]
     draining: bool = False
+    pending: frozenset[str] = frozenset()
     restarted_at: float | None = None
     """When a new process of the node was first heard: pods of the former one are gone."""
 
@@ -46,6 +47,7 @@ class Nodes:
         """Start without nodes."""
         self._nodes: dict[str, Node] = {}
         self._listed: dict[str, float] = {}
+        self._ran: dict[str, float] = {}
         self._refused: dict[str, tuple[float, str]] = {}
         self._asked: dict[str, str] = {}
         self._asked_count: dict[str, int] = {}
@@ -73,6 +75,7 @@ class Nodes:
             capacity=beat.capacity,
             isolation=beat.isolation,
             draining=beat.draining,
+            pending=frozenset(beat.pending),
             restarted_at=now if restarted else before.restarted_at if before else None,
         )
         for pod in pods & self._asked.keys():
@@ -80,13 +83,21 @@ class Nodes:
         known = before.pods if before else frozenset()
         for pod in pods - known:
             self._listed[pod] = now
+        if before is not None and before.pending:
+            for pod in pods & before.pending.difference(beat.pending):
+                self._listed[pod] = self._ran[pod] = now
         for pod in known - pods:
             self._listed.pop(pod, None)
+            self._ran.pop(pod, None)
         return sorted(known - pods)
 
     def listed_since(self, pod: str) -> float:
-        """Return when a pod was first in its node's heartbeats; 0: it is in none."""
+        """Return when a pod was first in its node's heartbeats, or ceased to be pending there; 0: it is in none."""
         return self._listed.get(pod, 0.0)
+
+    def ran_since(self, pod: str) -> float:
+        """Return when a pod ceased to be pending; 0: it never was."""
+        return self._ran.get(pod, 0.0)
 
     def forget(self, now: float) -> None:
         """Drop nodes that were not heard for long."""
@@ -94,6 +105,7 @@ class Nodes:
             del self._nodes[node.name]
             for pod in node.pods:
                 self._listed.pop(pod, None)
+                self._ran.pop(pod, None)
 
     def asked(self, pod: str, node: str) -> None:
         """Count a pod that a node is asked to start."""

@@ -99,7 +99,9 @@ def is_lost(row: SlotRow, facts: Facts, times: Times, now: float) -> bool:
         return False
     slot = row.slot
     node = facts.nodes.get(slot.node)
-    since = max(row.since, facts.hearing_since)
+    if node is not None and slot.pod in node.pending:
+        return False  # its node sees to it that this ends
+    since = max(row.since, facts.nodes.ran_since(slot.pod), facts.hearing_since)
     age_s, silent_s = now - since, now - max(row.heard or since, since)
     if node is not None and slot.pod in node.pods and facts.nodes.is_alive(slot.node, now):
         return silent_s > max(SILENT_S, times.start_s)
@@ -126,6 +128,8 @@ def starts(slots: Slots, facts: Facts, clock: Clock) -> list[Start]:
         slots.reason = ""
         return []
     now = clock.now
+    if now < slots.held_until:
+        return []
     room_start, room_pods = _room(slots, facts, now)
     # Messages wait that nobody was free to hear: whoever comes now asks for the most urgent of them.
     pressed = room_pods < len(slots.due) if slots.on_demand else slots.is_starved

@@ -15,6 +15,8 @@ PRODUCT = "agent-sandbox"
 POOL = "agent-sandbox.dev/pool"
 SLOT = "agent-sandbox.dev/slot"
 ISOLATION = "agent-sandbox.dev/isolation"
+LANES = "agent-sandbox.dev/lanes"
+"""Annotation: the lanes that hold what the pod was started for."""
 
 
 class PodOrder(msgspec.Struct, frozen=True):
@@ -25,6 +27,8 @@ class PodOrder(msgspec.Struct, frozen=True):
     slot: str
     isolation: PodClass
     """Class that it must have: a key of the template's `runtime_classes`."""
+    lanes: str = ""
+    """Of the annotation."""
     avoid: tuple[str, ...] = ()
     """Kubernetes nodes that are known to be dead before Kubernetes knows."""
 
@@ -95,6 +99,7 @@ def pod_manifest(template: PodTemplate, pool: PoolSpec, order: PodOrder) -> dict
                 SLOT: order.slot,
                 ISOLATION: order.isolation,
             },
+            "annotations": {LANES: order.lanes},
         },
         "spec": spec,
     }

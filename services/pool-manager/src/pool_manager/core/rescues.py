@@ -56,6 +56,11 @@ class Checkpointers:
             return f"it was silent for {now - known.seen:.1f} s"
         return known.unavailable
 
+    def heard_at(self, node: str) -> float | None:
+        """Return when a node's checkpointer was heard last; None: never, or not for long."""
+        known = self._known.get(node)
+        return None if known is None else known.seen
+
     def is_silent(self, node: str | None, now: float) -> bool:
         """Return whether a checkpointer that was heard once is heard no more."""
         known = None if node is None else self._known.get(node)

@@ -28,6 +28,8 @@ KEPT_S = 10.0
 STARTED_KEPT = 1024
 BACK_OFF_S = (0.1, 5.0)
 """First and longest wait after a start that failed."""
+HOLD_S = (1.0, 30.0)
+"""First and longest wait of a whole pool that is not allowed (any more of) its pods."""
 
 
 class SlotRow(msgspec.Struct):
@@ -67,6 +69,11 @@ class Slots:
         """Since when there is room below `pods_max`."""
         self.reason = ""
         """Why the stock is not full."""
+        self.stuck = ""
+        """Why pods that were asked for do not start."""
+        self.held_until = float("-inf")
+        """No pod is asked for before then."""
+        self._refusals = 0
         self.unclaimed = 0
         """About how many messages rang lately that no worker has claimed."""
         self.turns = Turns(spec.batch_first_every)
@@ -106,6 +113,9 @@ class Slots:
         row = self.rows.get(slot.slot)
         if row is not None and row.seq >= seq:
             return False
+        if row is not None and row.slot.pod == slot.pod:
+            row.slot, row.seq = slot, seq  # the same pod: it has its credential now
+            return False
         self.forget(slot.slot)
         row = SlotRow(slot, seq, "starting", now)
         self.rows[slot.slot] = row
@@ -125,8 +135,18 @@ class Slots:
 
     def created(self, pod: str, now: float) -> None:
         """The node said that it started the pod."""
+        self._refusals = 0
         if (row := self._row(pod)) is not None and row.created_at is None:
             row.created_at = now
+
+    def hold(self, why: str, now: float) -> None:
+        """Whoever starts pods may start none for this pool: ask again later, less and less often."""
+        if now < self.held_until:
+            return  # others of those that were asked for at once
+        wait_s = min(HOLD_S[0] * 2.0 ** min(self._refusals, 16), HOLD_S[1])
+        self._refusals += 1
+        self.held_until = now + wait_s
+        self.reason = f"{why} (next try in {wait_s:.0f} s)"
 
     def heard(self, pod: str, *, bound: bool, now: float) -> bool:
         """Take in a heartbeat of a pod; return whether its slot is due by that."""

@@ -139,7 +139,7 @@ class World:
         for node in self.nodes:
             if not self.nodes.is_alive(node.name, now):
                 continue
-            for pod in node.pods:
+            for pod in node.pods - node.pending:
                 worker = self.detector.worker(pod)
                 last = max(
                     worker.seen if worker else 0.0,

@@ -215,7 +215,7 @@ class Answerer:
             pods_max=spec.pods_max,
             isolation=spec.isolation,
             classes=dict(self._classes(slots)),
-            reason=slots.reason,
+            reason=slots.reason or slots.stuck,
         )
 
     def _classes(self, slots: Slots) -> Counter[str]:

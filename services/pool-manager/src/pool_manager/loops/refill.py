@@ -21,7 +21,7 @@ from pool_manager.core.plan import (
 from pool_manager.core.slots import Slots
 from pool_manager.core.world import World
 from pool_manager.loops.hands import Hands, wait_for
-from pool_manager.ports import Mint, Pods, SlotStore
+from pool_manager.ports import Mint, NotAllowed, Pods, SlotStore
 from shared import logs
 from shared.errors import Conflict, OutcomeUnknown, ServiceError, Unavailable
 from shared.messages import Slot
@@ -127,9 +127,12 @@ class Refiller:
             except ServiceError as exc:
                 log.warning("pod.start_refused", pod=slot.pod, node=slot.node, error=str(exc))
                 now = time.monotonic()
-                slots.reason = f"{slot.node}: {exc}"
                 self._world.nodes.not_asked(slot.pod)
-                self._world.nodes.refused(slot.node, str(exc), now)
+                if isinstance(exc, NotAllowed):
+                    slots.hold(f"{slot.node}: {exc}", now)
+                else:
+                    slots.reason = f"{slot.node}: {exc}"
+                    self._world.nodes.refused(slot.node, str(exc), now)
                 slots.gone(slot.pod, now)
                 self.asked[slot.pool, "refused"] += 1
                 return

@@ -14,6 +14,7 @@ import msgspec
 from pool_manager.core.balance import Move, Seat
 from pool_manager.core.ends import Came
 from pool_manager.core.peers import ManagerBeat
+from shared.errors import Unavailable
 from shared.messages import CancelAnswer, CancelOrder, PodSpec, Slot, TaskResult
 from shared.quota import FullTenants
 from shared.record import Record
@@ -187,6 +188,12 @@ class SlotStore(Protocol):
         ...
 
 
+class NotAllowed(Unavailable):
+    """Not one more pod of this pool may be started now: a quota or a rule forbids it."""
+
+    code = "not_allowed"
+
+
 class Pods(Protocol):
     """Where pods are started and ended: local nodes, or Kubernetes."""
 
@@ -194,6 +201,7 @@ class Pods(Protocol):
         """Start a pod; asking twice under one name starts it once.
 
         Raises:
+            NotAllowed: no pod of the pool may be started now.
             Unavailable: the node surely did not start it.
             Rejected: it will not, however often it is asked.
             OutcomeUnknown: no answer; it may have started.
@@ -224,8 +232,18 @@ class Mint(Protocol):
     full_tenants: tuple[str, ...]
     """Tenants that get no new session: new workers are told at once."""
 
-    def pod_spec(self, slot: Slot, isolation: str, lanes: tuple[tuple[str, int], ...]) -> PodSpec:
-        """Return what a node needs to start the slot's pod."""
+    def pod_spec(
+        self,
+        slot: Slot,
+        isolation: str,
+        lanes: tuple[tuple[str, int], ...],
+        public_key: str | None = None,
+    ) -> PodSpec:
+        """Return what a node needs to start the slot's pod, or what its worker needs that made its own key.
+
+        Raises:
+            Forbidden: that is no key.
+        """
         ...
 
     def renew(self, token: str, pool: str, pod: str) -> str:

@@ -1,0 +1,153 @@
+"""Pods on Kubernetes: made, ended and watched through the API server; pods told by their tokens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Callable
+from typing import Any, cast
+
+import msgspec
+
+from pool_manager.core.kube_cluster import Cluster
+from pool_manager.core.kube_pods import write_lanes
+from pool_manager.core.pod_form import PART_OF, POOL, PRODUCT, SLOT, PodOrder, pod_manifest
+from pool_manager.core.pod_template import PodClass, PodTemplate
+from pool_manager.ports import NotAllowed
+from pool_manager.ports.kube import Proof
+from shared.errors import Conflict, Forbidden, LimitExceeded, NotFound, Rejected, Unavailable
+from shared.kube.client import KubeApi
+from shared.kube.events import Watched
+from shared.kube.tokens import TokenVerifier
+from shared.kube.views import NodeView, PodView, RuntimeClassView
+from shared.kube.watch import Watch
+from shared.messages import PodSpec
+from shared.pools import PoolSpec
+
+CREATE_S = 5.0
+GRACE_MIN_S = 1
+"""0 would be an order to forget the pod, whatever runs."""
+
+_pods = msgspec.json.Decoder(PodView)
+
+
+class KubePods:
+    """Implements `ports.Pods` and `ports.kube.Remover` by the API server."""
+
+    def __init__(self, api: KubeApi, cluster: Cluster, pools: dict[str, PoolSpec]) -> None:
+        """Make pods of these pools.
+
+        Args:
+            api: the API server.
+            cluster: tells which nodes to keep off.
+            pools: declared pools by name.
+        """
+        self.on_made: Callable[[PodView], None] = lambda _: None
+        """Called with each new pod, which the watch tells of only later."""
+        self._api = api
+        self._cluster = cluster
+        self._pools = pools
+        self._path = f"/api/v1/namespaces/{cluster.template.namespace}/pods"
+
+    async def create(self, spec: PodSpec) -> None:
+        """Ask for a pod; asking twice under one name makes it once."""
+        slot = spec.pod.removeprefix(f"{spec.pool}-").rpartition("-")[0]
+        order = PodOrder(
+            spec.pod,
+            slot,
+            cast(PodClass, spec.isolation),
+            lanes=write_lanes(spec.lanes),
+            avoid=self._cluster.avoid,
+        )
+        manifest = pod_manifest(self._cluster.template, self._pools[spec.pool], order)
+        try:
+            made = await self._api.create(self._path, manifest, timeout_s=CREATE_S)
+        except Conflict:
+            self.on_made(await self._mine(spec, slot))
+        except (LimitExceeded, Forbidden) as exc:
+            raise NotAllowed(str(exc)) from exc
+        except NotFound as exc:
+            raise NotAllowed(f"namespace {self._cluster.template.namespace}: {exc}") from exc
+        except Rejected as exc:
+            raise NotAllowed(f"the pod's form: {exc}") from exc
+        else:
+            self.on_made(_pod(made))
+
+    async def _mine(self, spec: PodSpec, slot: str) -> PodView:
+        """Return the pod of this name, which an earlier try has made."""
+        try:
+            found = _pod(await self._api.get(f"{self._path}/{spec.pod}"))
+        except NotFound as exc:
+            raise Unavailable(f"pod {spec.pod} was there and is gone") from exc
+        labels = found.metadata.labels
+        if (labels.get(POOL), labels.get(SLOT)) != (spec.pool, slot):
+            raise NotAllowed(f"there is a pod {spec.pod} that is not of this pool")
+        return found
+
+    async def delete(self, node: str, pod: str, grace_s: float) -> None:
+        """End a pod; one that is gone already is no error. Kubernetes knows its node."""
+        known = self._cluster.pods.get(pod)
+        await self._delete(pod, max(math.ceil(grace_s), GRACE_MIN_S), known.uid if known else None)
+
+    async def remove(self, pod: str, uid: str, *, forced: bool) -> None:
+        """End this very pod, or have it forgotten."""
+        await self._delete(pod, 0 if forced else GRACE_MIN_S, uid)
+
+    async def _delete(self, pod: str, grace_s: int, uid: str | None) -> None:
+        options: dict[str, Any] = {"gracePeriodSeconds": grace_s}
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        try:
+            await self._api.delete(f"{self._path}/{pod}", options)
+        except (NotFound, Conflict):
+            return  # it is gone, or another one has its name
+
+
+class KubeWatches:
+    """Implements `ports.kube.Watches`."""
+
+    def __init__(self, api: KubeApi, template: PodTemplate) -> None:
+        """Watch the template's namespace."""
+        self._api = api
+        self._template = template
+
+    def pods(self) -> AsyncIterator[Watched[PodView]]:
+        """Watch the worker pods."""
+        path = f"/api/v1/namespaces/{self._template.namespace}/pods"
+        query = {"labelSelector": f"{PART_OF}={PRODUCT},{POOL}"}
+        return Watch(self._api, path, PodView, query).run()
+
+    def nodes(self) -> AsyncIterator[Watched[NodeView]]:
+        """Watch the nodes."""
+        return Watch(self._api, "/api/v1/nodes", NodeView).run()
+
+    def runtimes(self) -> AsyncIterator[Watched[RuntimeClassView]]:
+        """Watch the runtime classes."""
+        return Watch(self._api, "/apis/node.k8s.io/v1/runtimeclasses", RuntimeClassView).run()
+
+
+class KubeProofs:
+    """Implements `ports.kube.Proofs`: a token must be of the workers' service account."""
+
+    def __init__(self, verifier: TokenVerifier, template: PodTemplate) -> None:
+        """Check tokens with `verifier`."""
+        self._verifier = verifier
+        self._template = template
+
+    async def prove(self, token: str) -> Proof:
+        """Return which pod a token was written for."""
+        proof = await self._verifier.verify(token)
+        if (proof.namespace, proof.service_account) != (
+            self._template.namespace,
+            self._template.service_account,
+        ):
+            raise Forbidden(
+                f"a token of {proof.namespace}/{proof.service_account}, which runs no workers"
+            )
+        return Proof(pod=proof.pod, uid=proof.uid, node=proof.node)
+
+
+def _pod(data: bytes) -> PodView:
+    try:
+        return _pods.decode(data)
+    except msgspec.MsgspecError as exc:
+        raise Unavailable(f"the Kubernetes API says what cannot be read: {exc}") from exc

@@ -1,0 +1,34 @@
+"""Brings a Kubernetes cluster into `app` where one runs the pods: what that stands on is heavy, and not installed everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from pool_manager.core.world import World
+from pool_manager.settings import PoolSettings
+from shared.pools import PoolSpec
+
+if TYPE_CHECKING:
+    from pool_manager.placing import KubeSide, Reached
+
+
+async def reach(settings: PoolSettings, closing: AsyncExitStack) -> Reached | None:
+    """Return the cluster that the settings name, open until `closing` is closed; None: they name none."""
+    if settings.pods != "kubernetes":
+        return None
+    from pool_manager.placing import reach_cluster  # noqa: PLC0415
+
+    return await closing.enter_async_context(reach_cluster(settings))
+
+
+def kube_side(
+    reached: Reached | None, world: World, pools: Sequence[PoolSpec], settings: PoolSettings
+) -> KubeSide | None:
+    """Return what a pool-manager has beside the rest for its cluster; None: it has none."""
+    if reached is None:
+        return None
+    from pool_manager.placing import KubeSide  # noqa: PLC0415
+
+    return KubeSide(reached, world, pools, settings)

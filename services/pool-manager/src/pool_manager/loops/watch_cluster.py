@@ -1,0 +1,181 @@
+"""Watches a Kubernetes cluster: tells the world what ended, keeps its one heartbeat, clears away what is of no use."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from pool_manager.core.kube_cluster import Cluster, Gone
+from pool_manager.core.kube_pods import Pod
+from pool_manager.core.kube_silence import is_silent
+from pool_manager.core.world import World
+from pool_manager.loops.hands import Hands
+from pool_manager.ports.kube import Remover, Watches
+from shared import logs
+from shared.kube.events import Changed, Listed, Lost, Removed, Watched
+from shared.kube.views import NodeView, PodView, RuntimeClassView
+
+log = logs.get(__name__)
+
+TICK_S = 0.5
+LATE_S = 0.75
+"""A look that comes later than this says that the process stood still: what was said meanwhile waits to be heard."""
+USELESS_S = 15.0
+"""A pod that fills no slot and has no session is ended after so long: its slot's record may still be on its way."""
+AGAIN_S = 5.0
+"""Between two orders to end the same pod."""
+
+
+class Times(msgspec.Struct, frozen=True):
+    """Bounds that an operator may set, seconds."""
+
+    pending_s: float = 300.0
+    fence_s: float = 4.0
+
+
+V = TypeVar("V", NodeView, RuntimeClassView)
+
+
+class ClusterWatcher:
+    """One pool-manager's view of a cluster."""
+
+    def __init__(
+        self, world: World, cluster: Cluster, watches: Watches, remover: Remover, times: Times
+    ) -> None:
+        """Tell `world`; keep `cluster`."""
+        self.hands = Hands("cluster", count=8, pending_max=8192)
+        self.on_due: Callable[[], None] = lambda: None
+        """Called when a slot wants a pod by what was seen."""
+        self.on_lost: Callable[[], None] = lambda: None
+        """Called when an owner of a session was seen to be gone."""
+        self._world = world
+        self._cluster = cluster
+        self._watches = watches
+        self._remover = remover
+        self._times = times
+        self._useless: dict[str, float] = {}
+        self._asked: dict[str, float] = {}
+        self._ticked = time.monotonic()
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch_pods())
+            group.create_task(self._watch("nodes", self._watches.nodes(), self._cluster.nodes))
+            group.create_task(
+                self._watch("runtimes", self._watches.runtimes(), self._cluster.runtimes)
+            )
+            group.create_task(self._tick())
+
+    def made(self, view: PodView) -> None:
+        """A pod was made: the watch will say so, too, but the plan must not take it for lost before."""
+        if view.metadata.name not in self._cluster.pods:
+            self._ended(self._cluster.see_pod(view, time.monotonic()))
+
+    async def _watch_pods(self) -> None:
+        cluster = self._cluster
+        async for event in self._watches.pods():
+            now = time.monotonic()
+            cluster.lost("pods", event.why if isinstance(event, Lost) else "")
+            match event:
+                case Listed(views):
+                    for gone in cluster.list_pods(views, now):
+                        self._ended(gone)
+                    self._beat(now)
+                case Changed(view):
+                    self._ended(cluster.see_pod(view, now))
+                case Removed(view):
+                    # What its last state says goes before: how its processes ended.
+                    self._ended(cluster.see_pod(view, now))
+                    self._ended(cluster.remove_pod(view.metadata.name, view.metadata.uid))
+
+    async def _watch(
+        self, what: str, events: AsyncIterator[Watched[V]], copy: dict[str, V]
+    ) -> None:
+        async for event in events:
+            self._cluster.lost(what, event.why if isinstance(event, Lost) else "")
+            match event:
+                case Listed(views):
+                    copy.clear()
+                    copy.update({view.metadata.name: view for view in views})
+                case Changed(view):
+                    copy[view.metadata.name] = view
+                case Removed(view):
+                    copy.pop(view.metadata.name, None)
+
+    def _ended(self, gone: Gone | None) -> None:
+        if gone is None:
+            return
+        told, world = gone.gone, self._world
+        log.info("pod.gone", pod=told.pod, node=told.node, cause=told.cause, detail=told.detail)
+        if world.on_gone(gone.pool, told, time.monotonic()):
+            self.on_due()
+        if world.table.owned_by(told.pod) is not None:
+            self.on_lost()
+
+    async def _tick(self) -> None:
+        while True:
+            now = time.monotonic()
+            late, self._ticked = now - self._ticked > TICK_S + LATE_S, now
+            if self._world.hearing.connected and not late:
+                self._look_for_dead_nodes(now)
+            for pod in self._cluster.overdue(self._times.pending_s, now):
+                why = pod.stuck or f"it did not start within {self._times.pending_s:.0f} s"
+                self._ended(self._cluster.give_up(pod.name, "start_failed", why))
+            self._look_for_useless(now)
+            self._beat(now)
+            self._clear_away(now)
+            await asyncio.sleep(TICK_S)
+
+    def _look_for_dead_nodes(self, now: float) -> None:
+        before = self._cluster.dead
+        judge = partial(is_silent, self._world, self._times.fence_s, now=now)
+        for name in sorted(self._cluster.judge_nodes(judge)):
+            pods = self._cluster.living(name)
+            log.warning("node.dead", node=name, pods=len(pods), silent_s=self._times.fence_s)
+            for pod in pods:
+                self._ended(self._cluster.give_up(pod.name, "node_lost", ""))
+        for name in sorted(before - self._cluster.dead):
+            log.warning("node.heard_again", node=name)
+
+    def _look_for_useless(self, now: float) -> None:
+        """Find pods that fill no slot and have no session: of a former declaration, or made by an order thought lost."""
+        useless = {pod.name for pod in self._cluster.living() if not self._is_used(pod)}
+        for name in self._useless.keys() - useless:
+            del self._useless[name]
+        for name in useless:
+            since = self._useless.setdefault(name, now)
+            if now - since > USELESS_S and self._world.hearing.connected:
+                self._ended(self._cluster.give_up(name, "deleted", "no slot wants it"))
+
+    def _is_used(self, pod: Pod) -> bool:
+        slots = self._world.pools.get(pod.pool)
+        named = slots is not None and slots.has_pod(pod.name)
+        return named or self._world.table.owned_by(pod.name) is not None
+
+    def _beat(self, now: float) -> None:
+        beat = self._cluster.beat()
+        if beat is not None and self._world.on_node(beat, now):
+            self.on_due()
+            self.on_lost()
+        for slots in self._world.pools.values():
+            slots.stuck = self._cluster.stuck(slots.spec.name, self._times.pending_s, now)
+
+    def _clear_away(self, now: float) -> None:
+        """Have the objects removed of pods that are over: names and quotas are free again."""
+        cluster = self._cluster
+        for name in [name for name, at in self._asked.items() if now - at > AGAIN_S]:
+            del self._asked[name]
+        for pod in list(cluster.pods.values()):
+            forced = pod.node in cluster.dead
+            if pod.over is None or pod.name in self._asked or (pod.is_ending and not forced):
+                continue
+            if self._world.peers.is_first(pod.name, now):
+                remove = partial(self._remover.remove, pod.name, pod.uid, forced=forced)
+                if self.hands.offer(pod.name, remove):
+                    self._asked[pod.name] = now
