@@ -22,7 +22,6 @@ Reason = Literal[
 ]  # fmt: skip
 """Why a result is not `ok`."""
 
-
 StartPath = Literal["warm", "on-demand", "bound"]
 """How a task came to its worker. `warm`: one that waited already took it. `on-demand`: it had to wait for a pod to start.
 `bound`: its session had a worker, which took it in its turn."""
@@ -177,8 +176,7 @@ class NodeBeat(Message, frozen=True, kw_only=True, omit_defaults=True):
     isolation: dict[str, str] = {}
     """Class -> empty if the node has it, else why not."""
     draining: bool = False
-    pending: tuple[str, ...] = ()
-    """Of `pods`, those that wait for a place, an image or the like: nothing can be heard of them yet."""
+    pending: tuple[str, ...] = ()  # of `pods`: those that wait for a place or an image, unheard yet
 
 
 class PodGone(Message, frozen=True, kw_only=True, omit_defaults=True):
@@ -256,8 +254,7 @@ class Slot(Message, frozen=True, kw_only=True, omit_defaults=True):
     node: str
     manager: str
     reserved_ms: int
-    key: str = ""
-    """Public key of the worker, where pods ask for their credential: a pod is given one for one key."""
+    key: str = ""  # the worker's public key, where pods ask for their credential: for one key each
 
 
 class OutputEvent(Message, frozen=True, kw_only=True, omit_defaults=True):

@@ -13,7 +13,6 @@ from pool_manager.adapters.connection import connection
 from pool_manager.adapters.files import read_pools, read_signer
 from pool_manager.adapters.leaders import StreamLeaders
 from pool_manager.adapters.letters import StreamLetters
-from pool_manager.adapters.mint import SpecMint
 from pool_manager.adapters.nodes import BusVoice, BusWorkers, LocalPods, StreamSlots
 from pool_manager.adapters.objects import StreamObjects
 from pool_manager.adapters.outputs import StreamOutputs
@@ -25,7 +24,7 @@ from pool_manager.clusters import kube_side, reach
 from pool_manager.core.clock import ServerClock
 from pool_manager.core.plan import Times
 from pool_manager.core.world import World
-from pool_manager.desks import make_snapshot_desk
+from pool_manager.desks import make_mint, make_snapshot_desk
 from pool_manager.loops.answer import Answerer, Sources
 from pool_manager.loops.balance import Balancer
 from pool_manager.loops.beat import keep_beating, say_leaving
@@ -45,9 +44,9 @@ from pool_manager.loops.ring import Ringer
 from pool_manager.loops.shards import ShardWatch
 from pool_manager.loops.sweep import Keepers, Sweeper
 from pool_manager.loops.wake import Waker
-from pool_manager.ports import Pods
+from pool_manager.ports.pods import Pods
 from pool_manager.recovering import make_recoverer
-from pool_manager.settings import PoolSettings, bounds_of, of_workers, quotas_of
+from pool_manager.settings import PoolSettings, bounds_of, quotas_of
 from shared import logs, subjects
 from shared.bus import Bus, Subscription
 from shared.errors import ServiceError
@@ -90,30 +89,23 @@ class Manager:
             reached: the Kubernetes cluster that runs the pods; None: nodes of ours do.
         """
         pools, signer = declared
-        bounds = bounds_of(settings)
         self._bus = bus
         self._account = signer.account
-        started_ms = int(time.time() * 1000)
-        self.world = World(settings.name, pools, bounds, time.monotonic(), started_ms)
+        now, now_ms = time.monotonic(), int(time.time() * 1000)
+        self.world = World(settings.name, pools, bounds_of(settings), now, now_ms)
         clock = ServerClock()
         truth, queue = StreamTruth(bus, clock, notes.ended), StreamQueue(bus, clock)
         slots, letters = StreamSlots(bus), StreamLetters(bus)
         at = Failpoints(settings.failpoints, "pool_manager").at
-        voice = BusVoice(bus)
-        self._voice = at("beat", voice)
+        self._voice = at("beat", voice := BusVoice(bus))
         self._kube = kube = kube_side(reached, self.world, pools, settings)
         pods: Pods = LocalPods(bus) if kube is None else kube.pods
-        mint = SpecMint(
-            signer,
-            pools,
-            settings.nats_servers if kube is None else kube.servers,
-            valid_s=settings.worker_valid_s,
-            common=of_workers(settings, notes.sampling),
-        )
+        servers = settings.nats_servers if kube is None else kube.servers
+        mint = make_mint(settings, declared, servers, notes.sampling)
         self._refiller = Refiller(self.world, at("refill", slots), at("refill", pods), mint)
         self._refiller.times = Times(start_s=settings.start_s, spare_s=settings.spare_s)
-        recovering = (truth, queue, letters, pods)
-        self._recoverer = make_recoverer(self.world, bus, recovering, at, notes)
+        stores = (truth, queue, letters, pods)
+        self._recoverer = make_recoverer(self.world, bus, stores, at, notes)
         self._waker = Waker(self.world, at("wake", truth), at("wake", queue), notes)
         self._ringer = Ringer(self.world, at("ring", queue), self._refiller.wanted)
         self._quotas = QuotaKeeper(self.world, truth, voice, mint, quotas_of(settings))
@@ -124,10 +116,8 @@ class Manager:
             clock=clock,
             unknown_after_s=settings.unknown_after_s,
         )
-        keepers = Keepers(self._quotas, self._overdue)
-        self._sweeper = Sweeper(
-            self.world, at("sweep", truth), at("sweep", queue), self._waker, keepers
-        )
+        keepers, swept = Keepers(self._quotas, self._overdue), at("sweep", truth)
+        self._sweeper = Sweeper(self.world, swept, at("sweep", queue), self._waker, keepers)
         self._sweeper.every_s = settings.survey_s
         self._expirer = Expirer(self.world, at("expire", truth), at("expire", queue), clock)
         self._expirer.kept_s = settings.kept_s
@@ -141,9 +131,8 @@ class Manager:
             objects.drop,
         )
         self._replayer = Replayer(at("replay", StreamOutputs(bus)))
-        self._answerer.add("output", self._replayer.serve, self._replayer.hands)
         self._snapshots = make_snapshot_desk(self.world, bus, truth, at, settings)
-        self._answerer.add_all(self._snapshots.serves, self._snapshots.hands)
+        self._add_desks()
         self._objects = ObjectKeeper(self.world, objects, settings.tenant_object_bytes_max)
         self._renewer = Renewer(self.world, mint, voice)
         self._balancer = Balancer(self.world, StreamLeaders(bus, pools))
@@ -152,6 +141,10 @@ class Manager:
         if kube is not None:
             kube.enrol_with(slots, mint, voice)
         self._ears = Ears(self.world, self._refiller, self._recoverer, self._waker, self._ringer)
+
+    def _add_desks(self) -> None:
+        self._answerer.add("output", self._replayer.serve, self._replayer.hands)
+        self._answerer.add_all(self._snapshots.serves, self._snapshots.hands)
 
     async def run(self, stop: Stop, health: Health, book: Book) -> None:
         """Work until `stop` is set, then finish what is under way and leave."""

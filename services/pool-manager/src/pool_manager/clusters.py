@@ -18,7 +18,7 @@ async def reach(settings: PoolSettings, closing: AsyncExitStack) -> Reached | No
     """Return the cluster that the settings name, open until `closing` is closed; None: they name none."""
     if settings.pods != "kubernetes":
         return None
-    from pool_manager.placing import reach_cluster  # noqa: PLC0415
+    from pool_manager.placing import reach_cluster  # noqa: PLC0415 - heavy
 
     return await closing.enter_async_context(reach_cluster(settings))
 
@@ -29,6 +29,6 @@ def kube_side(
     """Return what a pool-manager has beside the rest for its cluster; None: it has none."""
     if reached is None:
         return None
-    from pool_manager.placing import KubeSide  # noqa: PLC0415
+    from pool_manager.placing import KubeSide  # noqa: PLC0415 - heavy
 
     return KubeSide(reached, world, pools, settings)

@@ -12,7 +12,7 @@ from pool_manager.core.world import World
 from pool_manager.loops.note import Notes
 from pool_manager.loops.recover import Recoverer
 from pool_manager.loops.rescue import Rescuer
-from pool_manager.ports import Pods
+from pool_manager.ports.pods import Pods
 from shared.bus import Bus
 
 T = TypeVar("T")

@@ -165,7 +165,11 @@ NOT_PLACED: dict[str, str] = {
         )
     },
     **dict.fromkeys(
-        ("pool_manager.watch_cluster.pods", "pool_manager.watch_cluster.nodes", "pool_manager.watch_cluster.runtimes"),
+        (
+            "pool_manager.watch_cluster.pods",
+            "pool_manager.watch_cluster.nodes",
+            "pool_manager.watch_cluster.runtimes",
+        ),
         "Kubernetes alone: endless, what is missed is listed again",
     ),
     "pool_manager.watch_cluster.remove": "Kubernetes alone: what is over is seen, and ended, until it is gone",

@@ -12,8 +12,8 @@ from pool_manager.core.kube_cluster import Cluster
 from pool_manager.core.kube_pods import write_lanes
 from pool_manager.core.pod_form import PART_OF, POOL, PRODUCT, SLOT, PodOrder, pod_manifest
 from pool_manager.core.pod_template import PodClass, PodTemplate
-from pool_manager.ports import NotAllowed
 from pool_manager.ports.kube import Proof
+from pool_manager.ports.pods import NotAllowed
 from shared.errors import Conflict, Forbidden, LimitExceeded, NotFound, Rejected, Unavailable
 from shared.kube.client import KubeApi
 from shared.kube.events import Watched

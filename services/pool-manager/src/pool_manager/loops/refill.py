@@ -21,7 +21,8 @@ from pool_manager.core.plan import (
 from pool_manager.core.slots import Slots
 from pool_manager.core.world import World
 from pool_manager.loops.hands import Hands, wait_for
-from pool_manager.ports import Mint, NotAllowed, Pods, SlotStore
+from pool_manager.ports import Mint, SlotStore
+from pool_manager.ports.pods import NotAllowed, Pods
 from shared import logs
 from shared.errors import Conflict, OutcomeUnknown, ServiceError, Unavailable
 from shared.messages import Slot

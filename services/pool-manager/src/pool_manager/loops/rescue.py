@@ -21,8 +21,9 @@ from pool_manager.core.rescues import (
 from pool_manager.core.trail import TaskInHand
 from pool_manager.core.world import World
 from pool_manager.loops.hands import Hands
-from pool_manager.ports import Pods, Truth
+from pool_manager.ports import Truth
 from pool_manager.ports.checkpointers import Checkpointers
+from pool_manager.ports.pods import Pods
 from shared import logs
 from shared.errors import ServiceError
 from shared.record import Death, Record, Rescue
