@@ -36,12 +36,32 @@ SPREAD_S = 10.0
 PROVISION_S = 60.0
 
 
+def resolve(name: str) -> tuple[str, ...]:
+    """Return the addresses of a host, none where it has none (yet)."""
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return ()
+    return tuple(sorted({str(entry[4][0]) for entry in found}))
+
+
 class SettingUp:
     """Brings one cluster into its form, and keeps it there."""
 
-    def __init__(self, objects: Objects, settings: ProvisionerSettings) -> None:
-        """Look at nothing yet."""
-        self._objects, self._settings = objects, settings
+    def __init__(
+        self,
+        objects: Objects,
+        settings: ProvisionerSettings,
+        resolve: Callable[[str], tuple[str, ...]] = resolve,
+    ) -> None:
+        """Look at nothing yet.
+
+        Args:
+            objects: the Kubernetes API.
+            settings: which cluster.
+            resolve: returns the addresses of a host, none where it has none.
+        """
+        self._objects, self._settings, self._resolve = objects, settings, resolve
         self._applied = b""
         """Pools for which this process has seen to streams."""
         self.problem = "nothing was looked at yet"
@@ -55,23 +75,25 @@ class SettingUp:
             self.problem = str(exc)
 
     async def _look(self) -> str:
-        settings = self._settings
-        root = contents.read_root(
-            await self._keep(
-                "Secret", settings.namespace, ROOT, lambda h: contents.root(h, time.time())
-            )
-        )
-        addresses = await asyncio.to_thread(_resolve, contents.EDGE_SERVICE)
-        if not addresses:
-            return f"Service {contents.EDGE_SERVICE} has no address yet"
-        await self._keep_secrets(root, addresses)
+        root = await self.look_at_secrets()
         if missing := await asyncio.to_thread(monitor.what_is_missing, self._monitors()):
             return f"servers: {missing}"
         return await self._keep_pools(root)
 
-    async def _keep_secrets(self, root: Root, addresses: tuple[str, ...]) -> None:
+    async def look_at_secrets(self) -> Root:
+        """Make or renew keys, certificates and credentials; return the root of trust.
+
+        Raises:
+            ServiceError: not all is there now.
+        """
         settings, valid_s = self._settings, self._settings.valid_s
         here = settings.namespace
+        root = contents.read_root(
+            await self._keep("Secret", here, ROOT, lambda h: contents.root(h, time.time()))
+        )
+        addresses = await asyncio.to_thread(self._resolve, contents.EDGE_SERVICE)
+        if not addresses:
+            raise NotFound(f"Service {contents.EDGE_SERVICE} has no address yet")
         authority = {contents.AUTHORITY: root.authority.certificate.encode()}
         for space in (here, settings.nodes_namespace, settings.pods_namespace):
             await self._keep("ConfigMap", space, AUTHORITY, lambda _: authority)
@@ -97,6 +119,7 @@ class SettingUp:
         )
         tenants = {name: await self._keep_tenant(root, name) for name in settings.tenants}
         await self._keep("Secret", here, "gateway", lambda _: contents.gateways(tenants))
+        return root
 
     async def _keep_tenant(self, root: Root, name: str) -> Data:
         return await self._keep(
@@ -195,12 +218,3 @@ class SettingUp:
         if (mark or "1") != wanted:
             await self._objects.mark_template(kind, here, name, wanted)
             log.info("workload.rolled", kind=kind, name=name, generation=wanted)
-
-
-def _resolve(name: str) -> tuple[str, ...]:
-    """Return the addresses of a host, none where it has none (yet)."""
-    try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-    except OSError:
-        return ()
-    return tuple(sorted({str(entry[4][0]) for entry in found}))
