@@ -90,6 +90,7 @@ CONDITIONS: dict[str, Callable[[], bool]] = {
     "no-go": lambda: shutil.which("go") is None,
     "no-fish": lambda: shutil.which("fish") is None,
     "no-git": lambda: shutil.which("git") is None,
+    "no-kubectl": lambda: shutil.which("kubectl") is None,
     "no-kubernetes": lambda: not os.environ.get("KUBECONFIG"),
     "no-landlock": lambda: sys.platform != "linux" or _lacks_landlock(),
     "no-openssl": lambda: shutil.which("openssl") is None,
