@@ -55,6 +55,9 @@ PLANTED = [
     Planted("runner-stdlib-only", "sandbox_runner.planted", "msgspec"),
     Planted("runner-stdlib-only", "sandbox_runner.planted", "shared"),
     Planted("runner-stdlib-only", "sandbox_runner.planted", "worker_agent"),
+    Planted("runner-stdlib-only", "sandbox_init.planted", "shared"),
+    Planted("runner-stdlib-only", "confinement.planted", "shared"),
+    Planted("runner-by-name", "pool_manager.planted", "sandbox_init"),
 ]
 
 

@@ -60,9 +60,9 @@ def test_a_body_that_is_too_long_is_refused() -> None:
 
 CONFINED = """
 import socket, sys
-from local_node.adapters.confine import harden, linux
+from confinement import harden, linux
 from local_node.adapters.zygote import protocol
-from local_node.core import seccomp
+from confinement import seccomp
 
 control = socket.socket(fileno=int(sys.argv[1]))
 harden.lock_down()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_node.core import seccomp, syscalls
+from confinement import seccomp, syscalls
 
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 MACHINES = ("x86_64", "aarch64")

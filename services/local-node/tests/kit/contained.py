@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from local_node.adapters.confine import linux
-from local_node.core import seccomp
+from confinement import linux, seccomp
 
 if __name__ == "__main__":
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)

@@ -24,13 +24,15 @@ _END_POLL_S = 0.005
 class Runner:
     """Serves one sidecar until it says BYE, goes away, or sends what is no frame."""
 
-    def __init__(self, channel_fd: int, workspace: str) -> None:
+    def __init__(self, channel_fd: int, workspace: str, *, in_container: bool) -> None:
         """Takes the process over: its signals, its memory, its place above its descendants.
 
         Args:
             channel_fd: Connected stream socket to the sidecar.
             workspace: Absolute path of the workspace.
+            in_container: It is the first of its container to hear that the pod is to end, before the sidecar does.
         """
+        self._in_container = in_container
         self._pid1 = os.getpid() == 1
         kernel.block_signals()
         kernel.set_dumpable(False)
@@ -52,13 +54,16 @@ class Runner:
         birthplace = Birthplace(scoped=in_scope)
         self._tasks = Tasks(self._poller, self._channel, place, birthplace)
 
-    def serve(self) -> int:
+    def serve(self, network: str) -> int:
         """Runs until the end.
+
+        Args:
+            network: What network there is; empty: the caller's business.
 
         Returns:
             The process's exit code.
         """
-        self._channel.send(protocol.HELLO, _hello())
+        self._channel.send(protocol.HELLO, _hello(network))
         while not self._ending:
             self._poller.run_once(0.0 if self._operation.ready() else self._tasks.wait_s())
             self._operation.step()
@@ -82,7 +87,10 @@ class Runner:
         for number, sender in kernel.read_signals(self._signals):
             # Pid 1 is told to end from outside of its namespace only: user code may signal it as it likes.
             if number == signal.SIGTERM and not (self._pid1 and sender != 0):
-                self._end("SIGTERM")
+                if self._in_container:
+                    self._channel.send(protocol.LEAVING)
+                else:
+                    self._end("SIGTERM")
         for pid, status in processes.reap():
             self._tasks.child_ended(pid, status)
 
@@ -135,12 +143,15 @@ class Runner:
                 self._operation.begin(kind, request)
 
 
-def _hello() -> bytes:
+def _hello(network: str) -> bytes:
     # By hand: the JSON encoder's first use would cost every idle sandbox 150 KiB.
-    return f'{{"version":{protocol.VERSION},"pid":{os.getpid()},"python":"{_PYTHON}"}}'.encode()
+    known = f',"network":"{network}"' if network else ""
+    return f'{{"version":{protocol.VERSION},"pid":{os.getpid()},"python":"{_PYTHON}"{known}}}'.encode()
 
 
-def main(channel_fd: int, workspace: str) -> int:
+def main(
+    channel_fd: int, workspace: str, *, network: str = "", in_container: bool = False
+) -> int:
     """Serves the sidecar at the other end of `channel_fd` until it lets go.
 
     The caller has confined this process already and closed what user code must not inherit.
@@ -148,9 +159,11 @@ def main(channel_fd: int, workspace: str) -> int:
     Args:
         channel_fd: Connected stream socket.
         workspace: Absolute path of the workspace, as seen from here.
+        network: What network there is: `loopback` or `none`; empty: whoever started this process knows it.
+        in_container: SIGTERM asks the whole pod to end: it is handed on, and the sidecar decides when.
 
     Returns:
         The process's exit code.
     """
     gc.freeze()  # what was loaded before the fork is shared with other sandboxes: the collector must not touch it
-    return Runner(channel_fd, workspace).serve()
+    return Runner(channel_fd, workspace, in_container=in_container).serve(network)

@@ -27,7 +27,7 @@ To the runner (JSON fields; `?` = may be left out):
 
 To the sidecar:
 
-    HELLO    version, pid, python
+    HELLO    version, pid, python, network?   what network it has, where it knows: "loopback" | "none"
     STARTED  task, at_ns              CLOCK_REALTIME, when the user's first instruction was about to run
     STDOUT, STDERR                    raw bytes of the one task that runs
     EXIT     task, exit_code, signal, error {code, message} | null, interpreter {generation, fresh} | null
@@ -36,6 +36,7 @@ To the sidecar:
     FAILED   op, code, message
     INPUT_USED  a sum of bytes of INPUT that the terminal has taken, 4 bytes
     NEED_TERMINAL  (empty)            the task wants a terminal and the sandbox may not open one: the sidecar opens it
+    LEAVING  (empty)                  its container was asked to end: the sidecar says BYE when it is ready for that
 
 Of INPUT no more than `INPUT_WINDOW_BYTES` are ever out that INPUT_USED has not named; it begins anew with each task.
 One task and one file operation at a time. EXIT without `error` always comes after STARTED.
@@ -75,6 +76,7 @@ DONE = 37
 FAILED = 38
 INPUT_USED = 39
 NEED_TERMINAL = 40
+LEAVING = 41
 
 TO_RUNNER = frozenset(
     (
@@ -100,7 +102,7 @@ TO_RUNNER = frozenset(
     )
 )
 TO_SIDECAR = frozenset(
-    (HELLO, STARTED, STDOUT, STDERR, EXIT, DATA, DONE, FAILED, INPUT_USED, NEED_TERMINAL)
+    (HELLO, STARTED, STDOUT, STDERR, EXIT, DATA, DONE, FAILED, INPUT_USED, NEED_TERMINAL, LEAVING)
 )
 
 PAYLOAD_BYTES_MAX = 1 << 20

@@ -34,6 +34,8 @@ class SandboxFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Of its processes while a task runs."""
     pid: int = 0
     """The runner's pid on the node."""
+    in_container: bool = False
+    """It runs in a container of its own: its processes are out of the sidecar's sight."""
     checkpointer: bool = False
     """The node has a checkpointer: it restores and saves the workspace. Without one nothing is saved here."""
     memory_cgroup: str | None = None

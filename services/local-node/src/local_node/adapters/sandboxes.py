@@ -13,7 +13,7 @@ from typing import Any
 
 from local_node.adapters.pod_files import PodFiles
 from local_node.adapters.uids import UidRange
-from local_node.adapters.zygote.client import SOURCE, ZygoteConfig
+from local_node.adapters.zygote.client import SOURCES, ZygoteConfig
 from local_node.adapters.zygote.kept import KeptZygote
 from local_node.ports import Child, StartRefused
 from shared import logs
@@ -125,7 +125,7 @@ class Sandboxes:
             settings={
                 "role": "sandbox",
                 "path": _folders_of(settings.module),
-                "own_path": [SOURCE],
+                "own_path": SOURCES,
                 "module": settings.module,
                 "pods_dir": str(self._files.pods_dir),
                 "read_only": _with_targets(settings.prefix, *settings.read_only),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -31,17 +32,9 @@ from worker_agent.adapters.runner_terminal import RunnerTerminal
 from worker_agent.adapters.runner_wire import Flow, Running, Watch, Wire
 
 __all__ = [
-    "Exit",
-    "FileFailed",
-    "Hello",
-    "Listing",
-    "ProtocolViolation",
-    "Run",
-    "RunnerChannel",
-    "RunnerLimits",
-    "RunnerLost",
+    "Exit", "FileFailed", "Hello", "Listing", "ProtocolViolation", "Run", "RunnerChannel", "RunnerLimits", "RunnerLost",
     "Watch",
-]
+]  # fmt: skip
 
 _CLOSE_S = 1.0
 _STREAMS: dict[int, Literal["stdout", "stderr"]] = {
@@ -59,6 +52,8 @@ class RunnerChannel:
     """Of the task that runs, where it has one: `type`, `resize`."""
     hello: Hello
     """What the runner said of itself."""
+    on_leaving: Callable[[], None] | None = None
+    """Called, perhaps often, when the sandbox's container is asked to end."""
 
     def __init__(self, limits: RunnerLimits) -> None:
         """Use `open`."""
@@ -200,6 +195,10 @@ class RunnerChannel:
         await self.files.request(protocol.THAW)
         self._thawed.set()
 
+    def cut(self, why: str) -> None:
+        """End the sandbox at once, without a word: its runner kills everything and exits when the channel is gone."""
+        self._wire.fail(RunnerLost(why))
+
     async def close(self) -> None:
         """End the sandbox: the runner kills everything and exits. Returns within a second."""
         await self._wire.close(_CLOSE_S)
@@ -259,6 +258,9 @@ class RunnerChannel:
                 self.terminal.on_used(payload)
             elif kind == protocol.NEED_TERMINAL:
                 self.terminal.on_need()
+            elif kind == protocol.LEAVING:
+                if self.on_leaving is not None:
+                    self.on_leaving()
             else:
                 self.files.on_frame(kind, payload)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:

@@ -79,6 +79,8 @@ class Hello(msgspec.Struct, frozen=True):
     pid: Count
     """In the runner's own pid namespace."""
     python: Text
+    network: Text = ""
+    """What network its sandbox has: `loopback` or `none`; empty: its node knows."""
 
 
 class Started(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 
-from local_node.adapters.confine import linux
+from confinement import linux
 
 WORKSPACE = "/workspace"
 _PODS, _HOST_PROC = "/.pods", "/.proc"

@@ -11,8 +11,8 @@ import os
 import socket
 import struct
 
-from local_node.adapters.confine import harden, landlock, linux, root
-from local_node.core import seccomp
+from confinement import harden, landlock, linux, seccomp
+from local_node.adapters.confine import root
 
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _LOOPBACK_UP = struct.pack("16sH14x", b"lo", _IFF_UP)

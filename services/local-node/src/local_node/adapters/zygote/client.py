@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import confinement
 import local_node
 from local_node.adapters.zygote import protocol
 from local_node.adapters.zygote.child import ZygoteChild, set_once, wait_readable
@@ -23,9 +24,14 @@ from shared.errors import Unavailable
 
 log = logs.get(__name__)
 
-SOURCE = str(Path(local_node.__file__).parents[1])
+SOURCES = list(
+    dict.fromkeys(
+        str(Path(str(package.__file__)).parents[1]) for package in (local_node, confinement)
+    )
+)
+"""Folders that hold what a zygote imports before it is told more."""
 _BOOT = (
-    "import sys; sys.path.insert(0, sys.argv[2]); "
+    "import sys; sys.path[:0] = sys.argv[2:]; "
     "from local_node.adapters.zygote.server import main; sys.exit(main(int(sys.argv[1])))"
 )
 _SEND_TIMEOUT_S = 5.0
@@ -86,7 +92,7 @@ class Zygote:
         """
         ours, theirs = protocol.connect_pair()
         flags = ["-I"] if self._config.site else ["-I", "-S"]
-        command = [self._config.python, *flags, "-c", _BOOT, str(theirs.fileno()), SOURCE]
+        command = [self._config.python, *flags, "-c", _BOOT, str(theirs.fileno()), *SOURCES]
         with theirs:
             self._process = subprocess.Popen(  # noqa: ASYNC220 - once per node, a fork and an exec
                 command,

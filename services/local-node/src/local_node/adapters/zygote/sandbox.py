@@ -7,7 +7,8 @@ import os
 import sys
 from collections.abc import Callable
 
-from local_node.adapters.confine import check, harden, linux
+from confinement import harden, linux
+from local_node.adapters.confine import check
 from local_node.adapters.confine.sandbox import Confinement, Plan
 from local_node.adapters.zygote import protocol
 from local_node.adapters.zygote.server import Role

@@ -16,7 +16,7 @@ import select
 import signal
 import socket
 
-from local_node.adapters.confine import linux
+from confinement import linux
 from local_node.adapters.zygote import protocol, tree
 
 EXIT_CONFINEMENT_FAILED = 71

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from local_node.adapters.confine import harden, linux
+from confinement import harden, linux
 from local_node.adapters.zygote import protocol
 from local_node.adapters.zygote.server import Role
 

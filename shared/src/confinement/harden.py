@@ -7,7 +7,7 @@ import resource
 import select
 import signal
 
-from local_node.adapters.confine import linux
+from confinement import linux
 
 _RLIMITS = {
     "as": resource.RLIMIT_AS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 
-from local_node.adapters.confine import linux
+from confinement import linux
 
 ABI_NEEDED = 6
 """First ABI that also bounds signals and abstract sockets (kernel 6.12)."""

@@ -6,7 +6,7 @@ import ctypes
 import os
 import signal
 
-from local_node.core import syscalls
+from confinement import syscalls
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -99,7 +99,7 @@ def pivot_root_here() -> None:
 
 
 def syscall(name: str, *arguments: int | bytes | None) -> int:
-    """Make a call of `core.syscalls.CALLS` by its number.
+    """Make a call of `syscalls.CALLS` by its number.
 
     Raises:
         OSError: the call failed; names it.
@@ -184,7 +184,7 @@ class SeccompProgram:
     """A filter in the form that the kernel takes; built once in the zygote, installed in each child."""
 
     def __init__(self, program: bytes) -> None:
-        """Lay `program` (from `core.seccomp`) out in memory."""
+        """Lay `program` (from `seccomp`) out in memory."""
         self._code = ctypes.create_string_buffer(program, len(program))
         pointer = ctypes.addressof(self._code)
         count = len(program) // 8

@@ -1,4 +1,4 @@
-"""The seccomp filter as a BPF program. Pure, standard library only; installed by adapters/confine/harden.py.
+"""The seccomp filter as a BPF program. Pure, standard library only; installed by `linux.SeccompProgram`.
 
 A denied call returns EPERM instead of killing the caller: programs probe for features and cope with an error.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import struct
 
-from local_node.core import syscalls
+from confinement import syscalls
 
 _ALLOW = 0x7FFF0000
 _KILL_PROCESS = 0x80000000
