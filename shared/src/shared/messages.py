@@ -215,6 +215,8 @@ class WorkerBeat(Message, frozen=True, kw_only=True, omit_defaults=True):
     epoch: int = 0
     task: str | None = None
     isolation: str = ""
+    network: str = ""
+    """What its sandbox has of it, `loopback` or `none`, where that is not a matter of the class."""
     reason: str = ""
     """Why it restores or saves for so long, or cannot take checkpoints."""
     reason_ms: int = 0

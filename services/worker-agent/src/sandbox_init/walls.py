@@ -39,7 +39,7 @@ def confine(workspace: str, pids: int, disk_mib: int) -> str:
     """Confines the calling process and all that it will start, for good.
 
     Args:
-        workspace: The session's directory; `/tmp` is the other one that may be written.
+        workspace: The session's directory; besides it, `/tmp` and `/dev/shm` may be written.
         pids: Most processes and threads.
         disk_mib: Size of the largest file.
 
@@ -64,11 +64,9 @@ def confine(workspace: str, pids: int, disk_mib: int) -> str:
     harden.lock_down()
     os.chdir(workspace)
     if landlock.abi() >= landlock.ABI_NEEDED:
-        writable = [("/tmp", landlock.OWN), (workspace, landlock.OWN)]
+        writable = [(path, landlock.OWN) for path in ("/tmp", "/dev/shm", workspace)]
         devices = [("/dev", landlock.USE), ("/proc", landlock.USE)]
-        landlock.restrict(
-            [("/", landlock.READ), *devices, *writable], tcp=network == LOOPBACK
-        )
+        landlock.restrict([("/", landlock.READ), *devices, *writable], tcp=network == LOOPBACK)
     rules = seccomp.build_filter(
         linux.MACHINE, own_namespaces=network == LOOPBACK, memory_bounded=True
     )
@@ -106,7 +104,9 @@ def _check(network: str) -> None:
             continue
         with any_socket:
             if network == NONE:
-                raise NotConfined("it can make sockets, and nothing else keeps it from the pod's network")
+                raise NotConfined(
+                    "it can make sockets, and nothing else keeps it from the pod's network"
+                )
             try:
                 any_socket.connect((address, 9))  # sends nothing: asks for a way there
             except OSError:

@@ -146,12 +146,12 @@ class Runner:
 def _hello(network: str) -> bytes:
     # By hand: the JSON encoder's first use would cost every idle sandbox 150 KiB.
     known = f',"network":"{network}"' if network else ""
-    return f'{{"version":{protocol.VERSION},"pid":{os.getpid()},"python":"{_PYTHON}"{known}}}'.encode()
+    return (
+        f'{{"version":{protocol.VERSION},"pid":{os.getpid()},"python":"{_PYTHON}"{known}}}'.encode()
+    )
 
 
-def main(
-    channel_fd: int, workspace: str, *, network: str = "", in_container: bool = False
-) -> int:
+def main(channel_fd: int, workspace: str, *, network: str = "", in_container: bool = False) -> int:
     """Serves the sidecar at the other end of `channel_fd` until it lets go.
 
     The caller has confined this process already and closed what user code must not inherit.

@@ -202,6 +202,7 @@ class Worker:
             epoch=held.record.epoch if held else 0,
             task=running.task if running else None,
             isolation=self._pod.sandbox.isolation,
+            network=self._pod.sandbox.network,
             reason=reason,
             reason_ms=since_ms,
         )
@@ -265,9 +266,6 @@ async def serve(pod: Pod, opening: Awaitable[Sandbox], stop: Stop) -> None:
     Raises:
         ServiceError: no NATS server could be reached, or the runner does not answer.
     """
-    if not pod.mark_used():
-        log.warning("pod.used_before", pod=pod.spec.pod)
-        return
     sandbox, bus = await asyncio.gather(opening, connect(pod))
     try:
         async with probed(pod, bus):

@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
+from shared.bus.types import Tls
 from shared.messages import PodSpec
 from shared.settings import load
 from worker_agent.core.results import Place
+from worker_agent.marker import mark_used
 from worker_agent.settings import WorkerSettings
 
-MARKER = "used"
 PREFIX = "WORKER_"
 """Of the worker's settings in its pod's spec."""
 
@@ -38,6 +39,8 @@ class SandboxFacts(msgspec.Struct, frozen=True, kw_only=True):
     """It runs in a container of its own: its processes are out of the sidecar's sight."""
     checkpointer: bool = False
     """The node has a checkpointer: it restores and saves the workspace. Without one nothing is saved here."""
+    network: str = ""
+    """`loopback` or `none`, where the sandbox's own first process says so."""
     memory_cgroup: str | None = None
     """Folder of its memory cgroup, where it has one."""
 
@@ -49,6 +52,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path
     sandbox: SandboxFacts
     settings: WorkerSettings
+    tls: Tls | None = None
+    """How the servers prove who they are; None: they need not."""
 
     @property
     def place(self) -> Place:
@@ -57,11 +62,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
 
     def mark_used(self) -> bool:
         """Write the marker; return False if it was there: this pod has served before and must end."""
-        try:
-            (self.folder / MARKER).touch(exist_ok=False)
-        except FileExistsError:
-            return False
-        return True
+        return mark_used(str(self.folder))
 
 
 def read_pod(spec: dict[str, Any], pod_dir: str, sandbox_pid: int, cgroup: str | None) -> Pod:

@@ -34,5 +34,6 @@ async def connect(pod: Pod) -> Bus:
             credential=pod.spec.credential,
             ping_interval_s=PING_WARM_S,
             inbox_prefix=f"_INBOX_{pod.spec.pod}",
+            tls=pod.tls,
         )
     )

@@ -53,7 +53,8 @@ class RunnerChannel:
     hello: Hello
     """What the runner said of itself."""
     on_leaving: Callable[[], None] | None = None
-    """Called, perhaps often, when the sandbox's container is asked to end."""
+    leaving = False
+    """Whether the sandbox's container was asked to end; `on_leaving` is called then, perhaps often."""
 
     def __init__(self, limits: RunnerLimits) -> None:
         """Use `open`."""
@@ -259,6 +260,7 @@ class RunnerChannel:
             elif kind == protocol.NEED_TERMINAL:
                 self.terminal.on_need()
             elif kind == protocol.LEAVING:
+                self.leaving = True
                 if self.on_leaving is not None:
                     self.on_leaving()
             else:

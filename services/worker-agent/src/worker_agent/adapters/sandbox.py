@@ -145,7 +145,9 @@ class RunnerSandbox:
 
     def kill(self) -> None:
         """Kill the sandbox from outside: what passed a limit may not let its runner run any more."""
-        if self._pod.sandbox.in_container:  # no signal reaches it; a runner that does not obey ends with the pod
+        if (
+            self._pod.sandbox.in_container
+        ):  # no signal reaches it; a runner that does not obey ends with the pod
             return self._channel.cut("it passed a limit")
         assert self._pod.sandbox.pid > 1, "0 and 1 mean others than the sandbox"
         for pid in kernel.process_tree(self._pod.sandbox.pid):
