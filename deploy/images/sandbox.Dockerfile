@@ -9,7 +9,7 @@ COPY services/worker-agent/src/sandbox_runner /opt/agent-sandbox/sandbox/sandbox
 COPY shared/src/confinement /opt/agent-sandbox/sandbox/confinement
 # The folder itself is the program: the interpreter is started without site-packages, and finds the rest beside it.
 COPY services/worker-agent/src/sandbox_init/__main__.py /opt/agent-sandbox/sandbox/
-RUN python3 -m compileall -q --invalidation-mode unchecked-hash /opt/agent-sandbox/sandbox
+RUN python3 -X no_debug_ranges -m compileall -q --invalidation-mode unchecked-hash /opt/agent-sandbox/sandbox
 
 FROM ${BASE}
 COPY --from=build /opt/agent-sandbox /opt/agent-sandbox

@@ -11,18 +11,18 @@ RUN python3 -m venv /opt/agent-sandbox \
     && for lock in first worker; do \
         /opt/agent-sandbox/bin/pip install -q --no-cache-dir --disable-pip-version-check \
             --no-deps --no-build-isolation --require-hashes -r "/build/$lock.lock" || exit 1; done \
-    && /opt/agent-sandbox/bin/pip uninstall -q -y setuptools pip \
-    && python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/agent-sandbox/lib
-COPY shared/src services/worker-agent/src /opt/agent-sandbox/app/
-RUN rm -r /opt/agent-sandbox/app/sandbox_runner \
-    && /opt/agent-sandbox/bin/python -m compileall -q /opt/agent-sandbox/app
+    && /opt/agent-sandbox/bin/pip uninstall -q -y setuptools pip
+# The folder itself is the program: started without the site module, which would look for much that is not there. What the
+# sidecar shares with the sandbox's runner is the words between them.
+RUN mkdir /opt/worker && cp -r /opt/agent-sandbox/lib/python3*/site-packages/. /opt/worker/
+COPY shared/src services/worker-agent/src /opt/worker/
+COPY services/worker-agent/src/worker_agent/sidecar/__main__.py /opt/worker/
+RUN rm -r /opt/worker/sandbox_init /opt/worker/shared/testing \
+    && python3 -X no_debug_ranges -m compileall -q -f -j 0 --invalidation-mode unchecked-hash /opt/worker
 
 FROM ${BASE}
-COPY --from=build /opt/agent-sandbox /opt/agent-sandbox
-ENV PATH=/opt/agent-sandbox/bin:/usr/local/bin:/usr/bin:/bin \
-    PYTHONPATH=/opt/agent-sandbox/app \
-    PYTHONDONTWRITEBYTECODE=1 \
-    PYTHONUNBUFFERED=1
+COPY --from=build /opt/worker /opt/agent-sandbox/worker
+ENV PYTHONDONTWRITEBYTECODE=1
 WORKDIR /
-USER 1001:1001
-CMD ["python", "-m", "worker_agent", "--sidecar"]
+USER 1001:2000
+ENTRYPOINT ["python3", "-I", "-S", "/opt/agent-sandbox/worker"]

@@ -6,6 +6,13 @@ pipes, its processes) < `command`, `terminal` + `seat`, `interpreter` + `noteboo
 Standard library only: every idle sandbox pays for each import.
 """
 
-from sandbox_runner.loop import main
+from collections.abc import Callable
 
-__all__ = ["main"]
+
+def __getattr__(name: str) -> Callable[..., int]:
+    """Loads the runner for whoever asks for its `main`; the sidecar, which needs `protocol` alone, does not carry it."""
+    if name != "main":
+        raise AttributeError(name)
+    from sandbox_runner.loop import main  # noqa: PLC0415 - see above
+
+    return main

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from pool_manager.core.pod_halves import FILES_GROUP, halves
 from pool_manager.core.pod_template import PodClass, PodTemplate
-from shared.enrolment import AUDIENCE
 from shared.pools import PoolSpec
 
 PART_OF = "app.kubernetes.io/part-of"
@@ -41,42 +41,44 @@ def pod_manifest(template: PodTemplate, pool: PoolSpec, order: PodOrder) -> dict
         pool: the pod's pool.
         order: which pod.
     """
+    labels = {PART_OF: PRODUCT, POOL: pool.name, SLOT: order.slot, ISOLATION: order.isolation}
+    annotations = {LANES: order.lanes}
+    if order.isolation == "gvisor":
+        annotations |= _shared_in_gvisor("channel")
+    metadata: dict[str, Any] = {
+        "name": order.pod,
+        "namespace": template.namespace,
+        "labels": labels,
+        "annotations": annotations,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {**_common(template, order), **halves(template, pool, order.isolation)},
+    }
+
+
+def _common(template: PodTemplate, order: PodOrder) -> dict[str, Any]:
+    """Return what does not depend on the pool: one session, no rights, no token, no names, no way to other processes."""
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
         "serviceAccountName": template.service_account,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
+        "shareProcessNamespace": False,
+        "hostNetwork": False,
         "terminationGracePeriodSeconds": template.stop_grace_s,
         "securityContext": {
             "runAsNonRoot": True,
-            "fsGroup": 2000,
+            "fsGroup": FILES_GROUP,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "initContainers": [_sidecar(template, pool)],
-        "containers": [_sandbox(template, pool)],
-        "volumes": [
-            {"name": "workspace", "emptyDir": {"sizeLimit": f"{pool.limits.disk_mib}Mi"}},
-            {"name": "channel", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
-            {"name": "sidecar", "emptyDir": {"sizeLimit": "16Mi"}},
-            {
-                "name": "enrol",
-                "projected": {
-                    "sources": [
-                        {"secret": {"name": template.enrol_secret}},
-                        {
-                            "serviceAccountToken": {
-                                "audience": AUDIENCE,
-                                "expirationSeconds": 600,
-                                "path": "token",
-                            }
-                        },
-                    ]
-                },
-            },
-        ],
     }
     if runtime := template.runtime_classes[order.isolation]:
         spec["runtimeClassName"] = runtime
+    if template.user_namespaces and order.isolation == "oci":
+        spec["hostUsers"] = False
     if template.node_selector:
         spec["nodeSelector"] = dict(template.node_selector)
     if template.tolerations:
@@ -87,22 +89,7 @@ def pod_manifest(template: PodTemplate, pool: PoolSpec, order: PodOrder) -> dict
         spec["priorityClassName"] = template.priority_class
     if order.avoid:
         spec["affinity"] = _elsewhere(order.avoid)
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": order.pod,
-            "namespace": template.namespace,
-            "labels": {
-                PART_OF: PRODUCT,
-                POOL: pool.name,
-                SLOT: order.slot,
-                ISOLATION: order.isolation,
-            },
-            "annotations": {LANES: order.lanes},
-        },
-        "spec": spec,
-    }
+    return spec
 
 
 def _elsewhere(nodes: tuple[str, ...]) -> dict[str, Any]:
@@ -115,62 +102,7 @@ def _elsewhere(nodes: tuple[str, ...]) -> dict[str, Any]:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
-def _sidecar(template: PodTemplate, pool: PoolSpec) -> dict[str, Any]:
-    sizes = template.sidecar
-    return {
-        "name": "sidecar",
-        "image": template.worker_image,
-        "imagePullPolicy": template.image_pull_policy,
-        "restartPolicy": "Always",
-        "env": [
-            {"name": "POOL", "value": pool.name},
-            {"name": "NATS_SERVERS", "value": ",".join(template.nats_servers)},
-            _downward("POD_NAME", "metadata.name"),
-            _downward("POD_UID", "metadata.uid"),
-            _downward("NODE_NAME", "spec.nodeName"),
-        ],
-        "securityContext": _confined(1001),
-        "resources": {
-            "requests": {"cpu": str(sizes.cpu), "memory": f"{sizes.memory_mib}Mi"},
-            "limits": {"cpu": str(sizes.cpu_max), "memory": f"{sizes.memory_max_mib}Mi"},
-        },
-        "volumeMounts": [
-            {"name": "workspace", "mountPath": "/workspace"},
-            {"name": "channel", "mountPath": "/run/agent"},
-            {"name": "sidecar", "mountPath": "/run/sidecar"},
-            {"name": "enrol", "mountPath": "/run/enrol", "readOnly": True},
-        ],
-    }
-
-
-def _sandbox(template: PodTemplate, pool: PoolSpec) -> dict[str, Any]:
-    return {
-        "name": "sandbox",
-        "image": pool.image or template.sandbox_image,
-        "imagePullPolicy": template.image_pull_policy,
-        "securityContext": _confined(1000),
-        "resources": {
-            "requests": {
-                "cpu": str(min(template.sandbox_cpu, pool.limits.cpu)),
-                "memory": f"{min(template.sandbox_memory_mib, pool.limits.memory_mib)}Mi",
-            },
-            "limits": {"cpu": str(pool.limits.cpu), "memory": f"{pool.limits.memory_mib}Mi"},
-        },
-        "volumeMounts": [
-            {"name": "workspace", "mountPath": "/workspace"},
-            {"name": "channel", "mountPath": "/run/agent"},
-        ],
-    }
-
-
-def _confined(uid: int) -> dict[str, Any]:
-    return {
-        "runAsUser": uid,
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-
-
-def _downward(name: str, path: str) -> dict[str, Any]:
-    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+def _shared_in_gvisor(volume: str) -> dict[str, str]:
+    """Return what lets a socket in a volume join both containers of a pod in gVisor: it then lies inside of the sandbox."""
+    prefix = f"dev.gvisor.spec.mount.{volume}"
+    return {f"{prefix}.type": "tmpfs", f"{prefix}.share": "pod", f"{prefix}.options": "rw"}

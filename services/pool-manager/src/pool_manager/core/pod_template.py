@@ -64,6 +64,10 @@ class PodTemplate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Cores that a sandbox asks for; what it may have at most is the pool's."""
     sandbox_memory_mib: Annotated[int, Meta(ge=16)] = 64
     """MiB that a sandbox asks for; what it may have at most is the pool's."""
+    tmp_mib: Annotated[int, Meta(ge=1)] = 64
+    """Size of a sandbox's `/tmp` and `/dev/shm` together, MiB; it counts as its memory."""
+    checkpointer: bool = True
+    """Each node has a checkpointer. Without one nothing of a workspace is saved."""
     stop_grace_s: Annotated[int, Meta(ge=1, le=600)] = 30
     """Between the order to end a pod and its kill: a worker that has a session saves it and hands it over."""
     issuer: str = ""

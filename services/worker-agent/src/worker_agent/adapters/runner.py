@@ -227,9 +227,7 @@ class RunnerChannel:
             running.arm(self._limits.start_s, lambda: self._not_begun(running))
 
     def _outlived(self, running: Running) -> None:
-        if (
-            running.flow.held_bytes
-        ):  # not the sandbox's fault: nobody takes the output that comes before EXIT
+        if running.flow.held_bytes:  # not its fault: nobody takes the output that comes before EXIT
             running.arm(self._limits.kill_s, lambda: self._outlived(running))
         else:
             self._wire.fail(RunnerLost(f"task {running.task} did not end by SIGKILL"))

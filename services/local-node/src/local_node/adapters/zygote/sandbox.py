@@ -66,7 +66,7 @@ def prepare(config: protocol.Request) -> SandboxRole:
     assert isinstance(read_only, list), "a list expected"
     plain_path = [path for path in sys.path if path not in own]
     sys.path[:0] = folders
-    runner = importlib.import_module(str(config["module"]))
+    main = importlib.import_module(str(config["module"])).main
     sys.path[:] = plain_path  # what it imports later comes from the standard library
     rooted = bool(config["rooted"])
     os.environ.clear()
@@ -75,4 +75,4 @@ def prepare(config: protocol.Request) -> SandboxRole:
         dict.fromkeys((os.path.dirname(sys.executable), "/usr/local/bin", "/usr/bin", "/bin"))
     )
     confinement = Confinement(str(config["pods_dir"]), read_only, rooted=rooted)
-    return SandboxRole(confinement, runner.main, rooted=rooted)
+    return SandboxRole(confinement, main, rooted=rooted)
