@@ -13,8 +13,7 @@ from shared.pools import PodLimits
 from shared.recovery import Recovery
 
 Status = Literal["ok", "failed", "cancelled", "expired", "rejected", "poison", "interrupted"]
-"""`ok`: it did what was asked. `failed`: the user's code did not end well (`reason` says how). `cancelled`, `expired`,
-`rejected`, `poison`: ended by the system or on request. `interrupted`: may have happened in part."""
+"""`failed`: user code did not end well (`reason` says how). `interrupted`: perhaps in part. Else ended by us or on request."""
 
 Reason = Literal[
     "exit_code", "signal", "oom", "timeout", "deadline", "limit", "exec", "file", "sandbox_lost",
@@ -23,8 +22,7 @@ Reason = Literal[
 """Why a result is not `ok`."""
 
 StartPath = Literal["warm", "on-demand", "bound"]
-"""How a task came to its worker. `warm`: one that waited already took it. `on-demand`: it had to wait for a pod to start.
-`bound`: its session had a worker, which took it in its turn."""
+"""`warm`: a waiting worker took it. `on-demand`: a pod had to start. `bound`: its session had a worker, in its turn."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
