@@ -10,11 +10,19 @@ import msgspec
 
 from pool_manager.core.kube_cluster import Cluster
 from pool_manager.core.kube_pods import write_lanes
-from pool_manager.core.pod_form import PART_OF, POOL, PRODUCT, SLOT, PodOrder, pod_manifest
+from pool_manager.core.pod_form import PART_OF, POOL, PRODUCT, PodOrder, pod_manifest
 from pool_manager.core.pod_template import PodClass, PodTemplate
 from pool_manager.ports.kube import Proof
 from pool_manager.ports.pods import NotAllowed
-from shared.errors import Conflict, Forbidden, LimitExceeded, NotFound, Rejected, Unavailable
+from shared.errors import (
+    Conflict,
+    Forbidden,
+    LimitExceeded,
+    NotFound,
+    OutcomeUnknown,
+    Rejected,
+    Unavailable,
+)
 from shared.kube.client import KubeApi
 from shared.kube.events import Watched
 from shared.kube.tokens import TokenVerifier
@@ -61,8 +69,8 @@ class KubePods:
         manifest = pod_manifest(self._cluster.template, self._pools[spec.pool], order)
         try:
             made = await self._api.create(self._path, manifest, timeout_s=CREATE_S)
-        except Conflict:
-            self.on_made(await self._mine(spec, slot))
+        except Conflict as exc:
+            self._check_mine(spec.pod, spec.pool, exc)
         except (LimitExceeded, Forbidden) as exc:
             raise NotAllowed(str(exc)) from exc
         except NotFound as exc:
@@ -72,16 +80,13 @@ class KubePods:
         else:
             self.on_made(_pod(made))
 
-    async def _mine(self, spec: PodSpec, slot: str) -> PodView:
-        """Return the pod of this name, which an earlier try has made."""
-        try:
-            found = _pod(await self._api.get(f"{self._path}/{spec.pod}"))
-        except NotFound as exc:
-            raise Unavailable(f"pod {spec.pod} was there and is gone") from exc
-        labels = found.metadata.labels
-        if (labels.get(POOL), labels.get(SLOT)) != (spec.pool, slot):
-            raise NotAllowed(f"there is a pod {spec.pod} that is not of this pool")
-        return found
+    def _check_mine(self, pod: str, pool: str, exc: Conflict) -> None:
+        """Take a pod of this name for ours, made by an earlier try, as soon as the watch has told of it."""
+        known = self._cluster.pods.get(pod)
+        if known is None:
+            raise OutcomeUnknown(f"{exc}; the watch has not told of it yet") from exc
+        if known.pool != pool:
+            raise NotAllowed(f"there is a pod {pod} that is not of this pool") from exc
 
     async def delete(self, node: str, pod: str, grace_s: float) -> None:
         """End a pod; one that is gone already is no error. Kubernetes knows its node."""

@@ -39,7 +39,9 @@ class Cluster:
         self.runtimes: dict[str, RuntimeClassView] = {}
         self.dead: frozenset[str] = frozenset()
         """Nodes that say nothing in any way."""
-        self._lost: dict[str, str] = {"pods": "not read yet", "nodes": "not read yet"}
+        self._lost: dict[str, str] = dict.fromkeys(
+            ("pods", "nodes", "runtimes"), "the cluster has not been read yet"
+        )
         self._listed = False
 
     # --------------------------------------------------------------------------------------------------------- pods
