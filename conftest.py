@@ -84,6 +84,7 @@ def _lacks_tracking() -> bool:
 
 
 CONDITIONS: dict[str, Callable[[], bool]] = {
+    "no-audit-log": lambda: not os.environ.get("AGENT_SANDBOX_AUDIT_LOG"),
     "no-cgroups": _lacks_cgroups,
     "no-curl": lambda: shutil.which("curl") is None,
     "no-docker": _lacks_docker,
@@ -93,6 +94,7 @@ CONDITIONS: dict[str, Callable[[], bool]] = {
     "no-kubectl": lambda: shutil.which("kubectl") is None,
     "no-kubernetes": lambda: not os.environ.get("KUBECONFIG"),
     "no-landlock": lambda: sys.platform != "linux" or _lacks_landlock(),
+    "no-node-faults": lambda: not os.environ.get("AGENT_SANDBOX_FAULTS"),
     "no-openssl": lambda: shutil.which("openssl") is None,
     "no-namespaces": lambda: sys.platform != "linux" or _lacks_namespaces(),
     "no-zsh": lambda: shutil.which("zsh") is None,

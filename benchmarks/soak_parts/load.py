@@ -94,6 +94,7 @@ class Load:
         self._publishing: set[asyncio.Task[None]] = set()
         self._began = time.monotonic()
         self._number = 0
+        self._is_over = False
 
     def now(self) -> float:
         """Return seconds since the load began."""
@@ -105,12 +106,16 @@ class Load:
         """Publish for a while; what is late is made up for."""
         self._began = time.monotonic()
         self._kept = [self._new_session() for _ in range(self._sessions)]
-        while (now := self.now()) < seconds:
+        while (now := self.now()) < seconds and not self._is_over:
             while self._number < now * rate and self._publish_one():
                 pass
             await asyncio.sleep(0.01)
         if self._publishing:
             await asyncio.wait(self._publishing, timeout=PUBLISH_S + 5)
+
+    def stop(self) -> None:
+        """Publish nothing more: `run` ends when what it has begun is answered."""
+        self._is_over = True
 
     def _publish_one(self) -> bool:
         """Publish the next task; return False where every session has enough to do."""

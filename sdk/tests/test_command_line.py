@@ -138,6 +138,18 @@ def test_spare_columns_go_before_a_table_becomes_blocks(
     assert heads(40) == "session"
 
 
+def test_a_column_without_a_head_is_shown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `doctor` has one for its verdicts."""
+    monkeypatch.setenv("COLUMNS", "40")
+
+    print_table("", ("", "what"), [("ok", "ports"), ("fail", "disk")])
+
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines == [["what"], ["ok", "ports"], ["fail", "disk"]]
+
+
 def test_long_facts_wrap_beside_their_names(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

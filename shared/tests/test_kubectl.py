@@ -36,7 +36,10 @@ from shared.kubectl.call import error_of
 )
 def test_what_kubectl_says_becomes_an_error_of_ours(said: str, kind: type[ServiceError]) -> None:
     """With its own words, without its warnings."""
-    found = error_of(("get", "pods", "a", "-o", "json"), f"Warning: version skew\n{said}\n")
+    found = error_of(
+        ("get", "pods", "a", "-o", "json"),
+        f"Warning: version skew\nE0102 03:04:05 skew.go\n{said}\n",
+    )
 
     assert type(found) is kind
     assert str(found).startswith("kubectl get pods a: ")

@@ -36,7 +36,12 @@ FIGURES = {
     "tracing": "tti_ratio traces_cut cpu_ms_per_task_on recovery_gap_ms",
     "tti": "start_alone_p50_ms warm_p50_ms warm_p99_ms warm_share",
 }
-ELSEWHERE = {"objects": "tests/e2e/test_objects.py", "soak": "tests/benchmarks/test_soak.py"}
+ELSEWHERE = {
+    "kubernetes-recovery": "tests/kubernetes/test_benchmarks.py",
+    "kubernetes-tti": "tests/kubernetes/test_benchmarks.py",
+    "objects": "tests/e2e/test_objects.py",
+    "soak": "tests/benchmarks/test_soak.py",
+}
 SPEEDS = ("idle", "snapshot", "tti")
 """Of these a missed target is no failure, where the run is not the whole one."""
 MUST_HOLD = {

@@ -129,7 +129,7 @@ def _fitting(
 ) -> list[int] | None:
     """Return the columns that fit, the spare ones left out as far as they must be; None: the others do not fit."""
     shown = list(used)
-    for name in ("", *spare):
+    for name in (None, *spare):
         shown = [index for index in shown if columns[index] != name]
         rows = [[row[index] for index in shown] for row in cells]
         if width_needed([columns[index] for index in shown], rows) <= width:

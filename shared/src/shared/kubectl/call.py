@@ -6,6 +6,7 @@ The client library and the command line bring no Kubernetes client of their own;
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -45,6 +46,9 @@ _KINDS: tuple[tuple[str, type[ServiceError]], ...] = (
     ("i/o timeout", OutcomeUnknown),
 )
 """What kubectl writes on stderr, and what it means. First that fits."""
+
+_ASIDE = re.compile(r"Warning:|[EWI]\d{4} ")
+"""How lines begin that are not the answer: warnings, and the log of kubectl itself."""
 
 Object = dict[str, Any]
 """A Kubernetes object as JSON has it."""
@@ -181,7 +185,7 @@ def server_version(kubectl: Kubectl) -> Version:
 
 def error_of(words: Sequence[str], stderr: str) -> ServiceError:
     """Return the error that kubectl's words mean."""
-    lines = [line for line in stderr.strip().splitlines() if not line.startswith("Warning:")]
+    lines = [line for line in stderr.strip().splitlines() if not _ASIDE.match(line)]
     said = "; ".join(lines)[-SAID_MAX:] or "it said nothing"
     message = f"kubectl {' '.join(words[:3])}: {said}"
     for sign, kind in _KINDS:

@@ -124,7 +124,8 @@ def _warnings(events: Sequence[Object], namespace: str, names: set[str]) -> list
         and one.get("involvedObject", {}).get("name") in names
     ]
     about.sort(key=lambda one: one.get("lastTimestamp") or one.get("eventTime") or "")
-    return [f"{one.get('reason', '')}: {one.get('message', '')}" for one in about[-EVENTS_MAX:]]
+    told = dict.fromkeys(f"{one.get('reason', '')}: {one.get('message', '')}" for one in about)
+    return list(told)[-EVENTS_MAX:]
 
 
 # --- looking --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,287 @@
+"""A system that runs on Kubernetes, for one benchmark or test: reached without detours, watched with all rights.
+
+Whoever runs it needs a kubeconfig of an administrator: it reads the root of trust, declares pools beside those that are
+there, and opens the network policies for its own address. All of that is taken back at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import socket
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent_sandbox import Client, ClientOptions
+from agent_sandbox.embedded.bring_up import ask_pools
+from agent_sandbox.embedded.pools import to_toml
+from agent_sandbox.kubernetes.names import (
+    EDGE_PORT,
+    POOLS_KEY,
+    POOLS_MAP,
+    ROOT_KEY,
+    ROOT_SECRET,
+    SERVER_PORT,
+    SERVERS_LABEL,
+    Namespaces,
+    namespaces,
+)
+from agent_sandbox.kubernetes.reach import Place, read_secret
+from agent_sandbox.places import TENANT
+from harness.running import CannotMeasure, say
+from shared.bus import Bus, BusOptions
+from shared.errors import ServiceError
+from shared.identity import Identity, roles
+from shared.kubectl import Kubectl, Object, is_ready, wait_ready
+from shared.pools import PoolSpec, parse_pools
+from shared.views import PoolView
+
+READY_S = 120.0
+WARM_S = 300.0
+POLL_S = 0.5
+OPEN_POLICY = "measured-from-outside"
+"""NetworkPolicy that lets this machine reach servers, edges and gateways."""
+AUDIT_VARIABLE = "AGENT_SANDBOX_AUDIT_LOG"
+"""Names the API server's audit log, where this machine can read it."""
+
+
+class _Root(msgspec.Struct):
+    identity: Identity
+
+
+class Site:
+    """A running system."""
+
+    def __init__(self, kubectl: Kubectl, spaces: Namespaces, admin: Bus, secrets: Path) -> None:
+        """Use `open_site`."""
+        self.kubectl = kubectl
+        self.spaces = spaces
+        self.admin = admin
+        """A connection that may do everything: the benchmark looks on through it."""
+        self._secrets = secrets
+
+    def edges(self) -> tuple[str, ...]:
+        """Return the clients' ways in, now: each restarted server has another address."""
+        return addresses(self.kubectl, self.spaces, EDGE_PORT)
+
+    def client(self) -> Client:
+        """Return a client, not yet connected."""
+        return Client(
+            ClientOptions(servers=self.edges(), credential=self._secrets / "client.creds")
+        )
+
+    async def second(self) -> Bus:
+        """Return another connection with all rights, to another server where there is one; the caller closes it."""
+        return await connect_admin(
+            self.kubectl, self.spaces, "bench-2", rather_not=self.admin.server
+        )
+
+    async def view(self, pool: str) -> PoolView:
+        """Return how a pool is.
+
+        Raises:
+            CannotMeasure: the pool-managers do not know it.
+        """
+        answer = await ask_pools(self.admin, timeout_s=5.0)
+        for view in answer.pools:
+            if view.pool == pool:
+                return view
+        raise CannotMeasure(f"pool {pool}: the pool-managers do not know it")
+
+    async def wait_warm(self, pool: str, count: int, *, within_s: float = WARM_S) -> str:
+        """Wait until exactly so many workers wait warm, none in start, none bound; return their isolation class.
+
+        Raises:
+            CannotMeasure: they do not become as many in time; with the pool-managers' reason.
+        """
+        until = time.monotonic() + within_s
+        said, told = "no answer", 0.0
+        while True:
+            with suppress(ServiceError, CannotMeasure):
+                view = await self.view(pool)
+                if view.warm == count and not view.starting and not view.bound:
+                    return "+".join(sorted(name for name, pods in view.classes.items() if pods))
+                said = (
+                    f"{view.warm} of {count} workers warm, {view.starting} starting, "
+                    f"{view.bound} bound {view.reason}"
+                )
+            if time.monotonic() > until:
+                raise CannotMeasure(f"pool {pool}: {said} after {within_s:g} s")
+            if time.monotonic() - told > 10:
+                told = time.monotonic()
+                say(f"pool {pool}: {said}")
+            await asyncio.sleep(POLL_S)
+
+    def worker_nodes(self) -> dict[str, str]:
+        """Return pod -> node of the worker pods that are there, as the API server has it."""
+        return {
+            pod["metadata"]["name"]: pod["spec"].get("nodeName", "")
+            for pod in self.kubectl.list("pods", namespace=self.spaces.pods)
+        }
+
+
+@asynccontextmanager
+async def open_site(
+    pools: Sequence[PoolSpec] = (), *, context: str | None = None
+) -> AsyncIterator[Site]:
+    """Reach the system of the kubeconfig's context, with these pools beside its own; all is taken back at the end.
+
+    Raises:
+        CannotMeasure: no system is there, or it does not become ready.
+        ServiceError: it can't be reached, or not with these rights.
+    """
+    kubectl, spaces = Kubectl(context=context), namespaces()
+    if await asyncio.to_thread(kubectl.find, "namespace", spaces.system) is None:
+        raise CannotMeasure(
+            f"no namespace {spaces.system}: set the system up first (kubectl apply -k deploy/overlays/dev)"
+        )
+    services = (spaces.system, spaces.nodes)
+    await asyncio.to_thread(wait_ready, kubectl, services, within_s=READY_S, say=say)
+    with (
+        tempfile.TemporaryDirectory(prefix="agent-sandbox-site-") as folder,
+        opened_policies(kubectl, spaces),
+    ):
+        secrets = Path(folder)
+        place = Place(kubectl=kubectl, namespace=spaces.system, tenant=TENANT)
+        for name, content in read_secret(place).items():
+            (secrets / name).touch(mode=0o600)
+            (secrets / name).write_bytes(content)
+        async with declared(kubectl, spaces, pools):
+            admin = await connect_admin(kubectl, spaces, "bench")
+            try:
+                yield Site(kubectl, spaces, admin, secrets)
+            finally:
+                await admin.close()
+
+
+async def connect_admin(
+    kubectl: Kubectl, spaces: Namespaces, name: str, *, rather_not: str = ""
+) -> Bus:
+    """Connect to the servers with all rights, minted from the root of trust.
+
+    Args:
+        kubectl: how to ask for it.
+        spaces: where it is.
+        name: of the connection.
+        rather_not: server to try last.
+    """
+    secret = await asyncio.to_thread(kubectl.get, "secret", ROOT_SECRET, namespace=spaces.system)
+    root = msgspec.json.decode(base64.b64decode(secret["data"][ROOT_KEY]), type=_Root)
+    servers = await asyncio.to_thread(addresses, kubectl, spaces, SERVER_PORT)
+    return await Bus.connect(
+        BusOptions(
+            servers=tuple(sorted(servers, key=lambda one: one.endswith(rather_not or "-"))),
+            name=name,
+            credential=root.identity.signer.mint(name, roles.admin()),
+        )
+    )
+
+
+def addresses(kubectl: Kubectl, spaces: Namespaces, port: int) -> tuple[str, ...]:
+    """Return the addresses of a port of the servers' pods that have one.
+
+    Raises:
+        CannotMeasure: none has.
+    """
+    found = tuple(f"nats://{pod_ip}:{port}" for pod_ip in server_ips(kubectl, spaces))
+    if not found:
+        raise CannotMeasure(f"no NATS server's pod in {spaces.system} has an address")
+    return found
+
+
+def server_ips(kubectl: Kubectl, spaces: Namespaces) -> list[str]:
+    """Return the addresses of the servers' pods that are ready."""
+    pods = kubectl.list("pods", namespace=spaces.system, labels=SERVERS_LABEL)
+    return [
+        pod["status"]["podIP"]
+        for pod in pods
+        if pod["status"].get("podIP")
+        and any(
+            one["type"] == "Ready" and one["status"] == "True"
+            for one in pod["status"].get("conditions", ())
+        )
+    ]
+
+
+@contextmanager
+def opened_policies(kubectl: Kubectl, spaces: Namespaces) -> Iterator[None]:
+    """Let this machine's address through to servers, edges and gateways while the block lasts."""
+    ips = server_ips(kubectl, spaces)
+    if not ips:
+        raise CannotMeasure(f"no NATS server's pod in {spaces.system} is ready")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as route:
+        route.connect((ips[0], 9))  # sends nothing: the kernel says from which address it would
+        source = route.getsockname()[0]
+    policy: Object = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": f"{OPEN_POLICY}-{os.getpid()}", "namespace": spaces.system},
+        "spec": {
+            "podSelector": {},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"from": [{"ipBlock": {"cidr": f"{source}/32"}}]}],
+        },
+    }
+    kubectl.run("apply", "-f", "-", stdin=json.dumps(policy))
+    try:
+        yield
+    finally:
+        name = policy["metadata"]["name"]
+        kubectl.run("delete", "networkpolicy", name, "-n", spaces.system, "--ignore-not-found")
+
+
+@asynccontextmanager
+async def declared(
+    kubectl: Kubectl, spaces: Namespaces, pools: Sequence[PoolSpec]
+) -> AsyncIterator[None]:
+    """Declare these pools beside those that are there while the block lasts.
+
+    Raises:
+        CannotMeasure: the services do not take them over in time.
+    """
+    if not pools:
+        yield
+        return
+    there = await asyncio.to_thread(kubectl.get, "configmap", POOLS_MAP, namespace=spaces.system)
+    before = parse_pools(there["data"][POOLS_KEY])
+    names = {pool.name for pool in pools}
+    wanted = (*(pool for pool in before if pool.name not in names), *pools)
+    await asyncio.to_thread(declare, kubectl, spaces, wanted)
+    try:
+        yield
+    finally:
+        await asyncio.shield(asyncio.to_thread(declare, kubectl, spaces, before))
+
+
+def declare(kubectl: Kubectl, spaces: Namespaces, pools: Sequence[PoolSpec]) -> None:
+    """Write the pools' ConfigMap, and wait until the pool-managers have taken it over.
+
+    Raises:
+        CannotMeasure: they do not in time.
+    """
+    patch: Any = {"data": {POOLS_KEY: to_toml(tuple(pools))}}
+    before = _generation(kubectl, spaces)
+    words = ("patch", "configmap", POOLS_MAP, "-n", spaces.system, "--type=merge", "-p")
+    said = kubectl.run(*words, json.dumps(patch))
+    if "no change" in said:
+        return
+    until = time.monotonic() + READY_S
+    while time.monotonic() < until:
+        manager = kubectl.get("deployment", "pool-manager", namespace=spaces.system)
+        if manager["metadata"]["generation"] > before and is_ready(manager):
+            return
+        time.sleep(POLL_S)
+    raise CannotMeasure(f"the pool-managers did not take the pools over within {READY_S:g} s")
+
+
+def _generation(kubectl: Kubectl, spaces: Namespaces) -> int:
+    found = kubectl.get("deployment", "pool-manager", namespace=spaces.system)
+    return int(found["metadata"]["generation"])

@@ -1,0 +1,143 @@
+"""One fault of a node after another, under sessions at work: done, watched, taken back, until all is as before."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from harness.running import CannotMeasure, say
+from harness.site import Site
+from recovery_parts.tracker import Hit, Tracker
+from soak_parts.workers import Workers
+
+from shared.errors import ServiceError
+from shared.kube_names import node_token
+from shared.kubectl import wait_ready
+from shared.testing.node_faults import Fault, NodeFaults
+
+WATCH_S = {"poweroff": 60.0, "kill": 60.0, "hang": 25.0, "cut": 15.0}
+"""How long a fault stays. Kubernetes needs 40 to 50 s to notice a node that is gone; a zombie comes back before that."""
+GOING_ON_S = 90.0
+"""Longest wait for all sessions that were hit."""
+READY = "{.status.conditions[?(@.type=='Ready')].status}{'\\n'}"
+MENDED_S = 240.0
+
+
+@dataclass
+class Round:
+    """One fault."""
+
+    fault: Fault
+    node: str
+    at_s: float
+    """When it began, on the load's clock."""
+    hits: list[Hit] = field(default_factory=list)
+    not_ready_s: float | None = None
+    """From the fault until the API server called the node not ready; None: it did not."""
+
+
+@dataclass
+class Rounds:
+    """Does faults, and remembers."""
+
+    site: Site
+    pool: str
+    stock: int
+    faults: NodeFaults
+    tracker: Tracker
+    workers: Workers
+    now: Callable[[], float]
+    done: list[Round] = field(default_factory=list)
+
+    async def strike(self, fault: Fault, node: str) -> Round:
+        """Do one round.
+
+        Raises:
+            CannotMeasure: no session is on the node; or it does not come back.
+            FaultFailed: the program that does faults failed.
+        """
+        token = node_token(node)
+        on_it = self.tracker.node_of(token)
+        if not on_it:
+            raise CannotMeasure(f"no session is on node {node}")
+        say(f"{fault} {node}: {len(on_it)} sessions are on it")
+        watching = asyncio.create_task(self._watch(node))
+        at_s = self.now()
+        busy = {one.worker: one.task[2] for one in self.workers.busy()}
+        hits = self.tracker.fault(
+            fault,
+            at_s,
+            victims={worker: busy.get(worker) for worker in self.tracker.node_of(token)},
+        )
+        one = Round(fault, node, at_s, hits)
+        self.done.append(one)
+        try:
+            await asyncio.to_thread(self.faults.do, fault, node)
+            await asyncio.sleep(max(0.0, WATCH_S[fault] - (self.now() - at_s)))
+            await self._all_go_on(one)
+        finally:
+            await asyncio.to_thread(self.faults.mend, fault, node)
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                one.not_ready_s = await watching
+        self._tell(one)
+        await self._until_as_before()
+        return one
+
+    async def _watch(self, node: str) -> float | None:
+        """Return how long the API server went on to call a node ready; None when cancelled before that."""
+        began = time.monotonic()
+        child = await asyncio.create_subprocess_exec(
+            *self.site.kubectl.command("get", "node", node, "-w", "-o", f"jsonpath={READY}"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert child.stdout is not None
+        try:
+            while line := await child.stdout.readline():
+                if line.strip() != b"True":
+                    return time.monotonic() - began
+        except asyncio.CancelledError:
+            return None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                child.terminate()
+            await child.wait()
+        return None
+
+    async def _all_go_on(self, one: Round) -> None:
+        """Wait until each session that was hit in a task has gone on, or ended."""
+        until = self.now() + GOING_ON_S
+        while self.now() < until:
+            if all(hit.recovered_s is not None or hit.ended for hit in one.hits if hit.task):
+                return
+            await asyncio.sleep(0.5)
+
+    def _tell(self, one: Round) -> None:
+        detect = [hit.detect_s for hit in one.hits if hit.detect_s is not None]
+        recover = [hit.recover_s for hit in one.hits if hit.recover_s is not None and hit.task]
+        noticed = "not at all" if one.not_ready_s is None else f"after {one.not_ready_s:.0f} s"
+        say(
+            f"{one.fault} {one.node}: {len(detect)} of {len(one.hits)} given up within "
+            f"{max(detect, default=0):.2f} s, {len(recover)} in a task going on within "
+            f"{max(recover, default=0):.2f} s; Kubernetes noticed {noticed}"
+        )
+
+    async def _until_as_before(self) -> None:
+        """Wait for all services, and for a full stock of workers on nodes that live."""
+        services = (self.site.spaces.system, self.site.spaces.nodes)
+        await asyncio.to_thread(wait_ready, self.site.kubectl, services, within_s=MENDED_S, say=say)
+        until = time.monotonic() + MENDED_S
+        said = ""
+        while time.monotonic() < until:
+            with contextlib.suppress(ServiceError, CannotMeasure):
+                view = await self.site.view(self.pool)
+                said = f"{view.warm} of {self.stock} workers warm, {view.reason}"
+                if view.warm >= self.stock and not view.starting:
+                    return
+            await asyncio.sleep(0.5)
+        raise CannotMeasure(f"not as before after {MENDED_S:g} s: {said}")

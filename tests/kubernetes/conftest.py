@@ -1,0 +1,124 @@
+"""The system on a real cluster: that of `$KUBECONFIG`, whatever it is.
+
+What a test may find in the environment, beside the kubeconfig:
+
+    AGENT_SANDBOX_LOAD_IMAGES   command that brings an image to the nodes, such as `kind load docker-image`
+    AGENT_SANDBOX_FAULTS        command that does faults to nodes (shared.testing.node_faults)
+    AGENT_SANDBOX_AUDIT_LOG     the API server's audit log
+
+A system that is there is used and left; else it is made (images once) and taken away again at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.kubernetes.names import NAMESPACE, POOLS_KEY, POOLS_MAP, Namespaces, namespaces
+from shared.kubectl import Kubectl, wait_ready
+from shared.pools import PoolSpec, parse_pools
+from shared.testing.node_faults import FAULTS_VARIABLE, NodeFaults
+
+ROOT = Path(__file__).parents[2]
+# Behind all others, as for tests/benchmarks: the harness is no installed package.
+sys.path.append(str(ROOT / "benchmarks"))
+
+from harness.api import audit_log as find_audit_log  # noqa: E402 - found by the line above
+from harness.site import declare, opened_policies  # noqa: E402 - likewise
+
+OVERLAY = ROOT / "deploy" / "overlays" / "dev"
+LOAD_VARIABLE = "AGENT_SANDBOX_LOAD_IMAGES"
+BUILD_S = 900.0
+READY_S = 240.0
+POOLS = (
+    PoolSpec(
+        name="test-oci",
+        stock=4,
+        pods_max=40,
+        isolation="oci",
+        checkpoint_every_s=1,
+        idle_release_s=3600,
+    ),
+    PoolSpec(name="test-still", stock=6, pods_max=6, isolation="oci"),
+    PoolSpec(name="test-gvisor", stock=1, pods_max=8, isolation="gvisor"),
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all tests of this folder."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.kubernetes)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(300, func_only=True))
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> Kubectl:
+    """The cluster."""
+    if not os.environ.get("KUBECONFIG"):
+        pytest.skip("no $KUBECONFIG names a cluster")
+    return Kubectl()
+
+
+@pytest.fixture(scope="session")
+def spaces() -> Namespaces:
+    """Where the system is."""
+    return namespaces()
+
+
+@pytest.fixture(scope="session")
+def images(kubectl: Kubectl) -> None:
+    """The images of this tree, on all nodes; built once."""
+    load = os.environ.get(LOAD_VARIABLE, "")
+    words = [str(ROOT / "dev"), "images", *(["--load", load] if load else [])]
+    subprocess.run(words, check=True, timeout=BUILD_S)
+
+
+@pytest.fixture(scope="session")
+def system(
+    request: pytest.FixtureRequest, kubectl: Kubectl, spaces: Namespaces
+) -> Iterator[Namespaces]:
+    """A system that is ready, with the tests' pools."""
+    is_new = kubectl.find("namespace", NAMESPACE) is None
+    if is_new:
+        request.getfixturevalue("images")
+        kubectl.run("apply", "-k", str(OVERLAY), timeout_s=60)
+    services = (spaces.system, spaces.nodes)
+    wait_ready(kubectl, services, within_s=READY_S)
+    before = parse_pools(
+        kubectl.get("configmap", POOLS_MAP, namespace=NAMESPACE)["data"][POOLS_KEY]
+    )
+    names = {pool.name for pool in POOLS}
+    kept = tuple(pool for pool in before if pool.name not in names)
+    declare(kubectl, spaces, (*kept, *POOLS))
+    with opened_policies(kubectl, spaces):
+        yield spaces
+    if is_new:
+        kubectl.run("delete", "-k", str(OVERLAY), "--wait=false", timeout_s=60)
+    else:
+        declare(kubectl, spaces, kept)
+
+
+@pytest.fixture
+def faults() -> Iterator[NodeFaults]:
+    """Faults of nodes, taken back at the end."""
+    found = NodeFaults.from_environment()
+    if found is None:
+        pytest.skip(f"no ${FAULTS_VARIABLE} names a program that does faults to nodes")
+    with found.mended():
+        yield found
+
+
+@pytest.fixture
+def audit_log() -> Path:
+    """The API server's audit log."""
+    found = find_audit_log()
+    if found is None:
+        pytest.skip("no $AGENT_SANDBOX_AUDIT_LOG names the API server's audit log")
+    return found
