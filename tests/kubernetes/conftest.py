@@ -2,17 +2,16 @@
 
 What a test may find in the environment, beside the kubeconfig:
 
-    AGENT_SANDBOX_LOAD_IMAGES   command that brings an image to the nodes, such as `kind load docker-image`
-    AGENT_SANDBOX_FAULTS        command that does faults to nodes (shared.testing.node_faults)
-    AGENT_SANDBOX_AUDIT_LOG     the API server's audit log
+    AGENT_SANDBOX_FAULTS      command that does faults to nodes (shared.testing.node_faults)
+    AGENT_SANDBOX_AUDIT_LOG   the API server's audit log
 
-A system that is there is used and left; else it is made (images once) and taken away again at the end.
+The images are on the nodes: `./dev images --load 'COMMAND'`. A system that is there is used and left; else it is made,
+and taken away again at the end.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,8 +31,6 @@ from harness.api import audit_log as find_audit_log  # noqa: E402 - found by the
 from harness.site import declare, opened_policies  # noqa: E402 - likewise
 
 OVERLAY = ROOT / "deploy" / "overlays" / "dev"
-LOAD_VARIABLE = "AGENT_SANDBOX_LOAD_IMAGES"
-BUILD_S = 900.0
 READY_S = 240.0
 POOLS = (
     PoolSpec(
@@ -73,21 +70,10 @@ def spaces() -> Namespaces:
 
 
 @pytest.fixture(scope="session")
-def images(kubectl: Kubectl) -> None:
-    """The images of this tree, on all nodes; built once."""
-    load = os.environ.get(LOAD_VARIABLE, "")
-    words = [str(ROOT / "dev"), "images", *(["--load", load] if load else [])]
-    subprocess.run(words, check=True, timeout=BUILD_S)
-
-
-@pytest.fixture(scope="session")
-def system(
-    request: pytest.FixtureRequest, kubectl: Kubectl, spaces: Namespaces
-) -> Iterator[Namespaces]:
+def system(kubectl: Kubectl, spaces: Namespaces) -> Iterator[Namespaces]:
     """A system that is ready, with the tests' pools."""
     is_new = kubectl.find("namespace", NAMESPACE) is None
     if is_new:
-        request.getfixturevalue("images")
         kubectl.run("apply", "-k", str(OVERLAY), timeout_s=60)
     services = (spaces.system, spaces.nodes)
     wait_ready(kubectl, services, within_s=READY_S)
