@@ -9,7 +9,7 @@ from shared.identity.files import (
     write_credential,
     write_secret,
 )
-from shared.identity.keys import Key, make_key, proxy_signature, sign_nonce
+from shared.identity.keys import Key, is_user_key, make_key, proxy_signature, sign_nonce
 from shared.identity.roles import Permissions
 from shared.identity.tokens import (
     Signer,
@@ -29,6 +29,7 @@ __all__ = [
     "WorkerSigner",
     "format_credential",
     "inbox_prefix",
+    "is_user_key",
     "lifetime",
     "load_identity",
     "make_identity",

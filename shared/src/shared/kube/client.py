@@ -21,6 +21,7 @@ from shared.errors import InvalidMessage, LimitExceeded, OutcomeUnknown, Unavail
 from shared.kube.refusals import refusal
 
 official_config: Any = _config  # ships no types
+ACCEPTED = "application/json, application/jwk-set+json"
 CONNECT_S = 2.0
 ANSWER_BYTES_MAX = 64 << 20
 """Of one answer: a list of some thousand pods."""
@@ -147,7 +148,7 @@ class KubeApi:
         timeout_s: float,
     ) -> aiohttp.ClientResponse:
         url = path + ("?" + urlencode(query) if query else "")
-        accepts = {"Accept": "application/json"}
+        accepts = {"Accept": ACCEPTED}
         try:
             _, url, headers, sent, _ = await self._api.param_serialize(
                 method, url, header_params=accepts, body=body, auth_settings=["BearerToken"]

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import jwt
 import msgspec
 
-from shared.errors import Forbidden, Unavailable
+from shared.errors import Forbidden, ServiceError, Unavailable
 from shared.kube.client import KubeApi
 
 ALGORITHMS = ("RS256", "ES256", "ES384", "ES512", "EdDSA")
@@ -116,13 +116,16 @@ class TokenVerifier:
         now = time.monotonic()
         if now - self._asked_at < ASK_AGAIN_S:
             return
-        if not self._issuer:
-            data = await self._api.get("/.well-known/openid-configuration")
-            self._issuer = _decoded(data, _Discovery).issuer
-        keys = _decoded(await self._api.get("/openid/v1/jwks"), dict[str, Any])
         try:
+            if not self._issuer:
+                data = await self._api.get("/.well-known/openid-configuration")
+                self._issuer = _decoded(data, _Discovery).issuer
+            keys = _decoded(await self._api.get("/openid/v1/jwks"), dict[str, Any])
             self._keys = {str(key.key_id): key for key in jwt.PyJWKSet.from_dict(keys).keys}
-        except jwt.PyJWTError as exc:
+        except (
+            ServiceError,
+            jwt.PyJWTError,
+        ) as exc:  # a right that is missing here is not the pod's fault
             raise Unavailable(f"the cluster's keys cannot be read: {exc}") from exc
         self._asked_at = now
 
