@@ -32,7 +32,7 @@ QUIET = 4
 """Pods of a pool that nobody uses: whoever wakes from a stop must not take them for lost."""
 STOCK = 6 + QUIET
 SEED = 20_261
-LASTS_S = 60.0
+LASTS_S = 30.0
 EVERY_S = {"default": 0.3, "cold": 0.6}
 """Between two one-shots of a pool."""
 MANAGERS = ("pool-manager-1", "pool-manager-2")
@@ -113,8 +113,8 @@ async def test_killed_and_stopped_managers_start_no_pod_too_many_and_give_nobody
             f"\npods_per_claim {pods_per_claim:.3f}: {len(cluster.pods.seen)} pods, {claims} claims, {len(done)} faults: "
             f"{'; '.join(done)}"
         )
-    assert claims > 250
-    assert len(done) >= 8
+    assert claims > 120
+    assert len(done) >= 4
     assert all(result.ok for result in results)
     assert sorted(pod for pod in cluster.pods.seen if pod.startswith("quiet-")) == [
         f"quiet-{slot}-1" for slot in range(QUIET)

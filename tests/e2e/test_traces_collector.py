@@ -57,7 +57,7 @@ def collector(tmp_path: Path) -> Iterator[Collector]:
     if shutil.which("go") is None:
         pytest.skip("no Go toolchain here")
     built = tmp_path / "otelcol"
-    words = ["go", "build", "-p", "1", "-o", str(built), "."]
+    words = ["go", "build", "-o", str(built), "."]
     subprocess.run(words, cwd=SOURCE, check=True, timeout=900)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

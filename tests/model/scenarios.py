@@ -55,7 +55,8 @@ QUICK = {  # seconds each at most
     "relaxed-rescue-fail": _scenario(1, crash=1, rescue=1, rest=RELAXED | FAIL),
     "relaxed-sure-rescue": _scenario(1, crash=1, rescue=1, rest=RELAXED | SURE),
 }
-SLOW = {
+SLOW = {  # the longest first: several run at once
+    "everything": _scenario(crash=1, lost=1, suspect=1, cancel=1),
     "inbox-1-crash": _scenario(1, crash=1, lost=1, hint=1),
     "inbox-1-cancel": _scenario(1, suspect=1, lost=1, cancel=1),
     "inbox-1-crash-suspect-cancel": _scenario(1, crash=1, suspect=1, cancel=1),
@@ -78,7 +79,6 @@ SLOW = {
     "relaxed-twice": _scenario(2, crash=2, rescue=1, rest=RELAXED),
     "relaxed-cancel": _scenario(1, crash=1, rescue=1, cancel=1, rest=RELAXED | RESUME),
     "relaxed-resume": _scenario(1, crash=2, checkpoint=1, rest=RELAXED | RESUME),
-    "everything": _scenario(crash=1, lost=1, suspect=1, cancel=1),
 }
 ANY = {**QUICK, **SLOW}
 

@@ -10,7 +10,7 @@ from tests.model.scenarios import MUTANTS, QUICK, REDUNDANT, REDUNDANT_SLOW, SLO
 from shared import limits
 
 pytestmark = pytest.mark.timeout(240)  # seconds each, on a machine that does nothing else
-LONG = [pytest.mark.slow, pytest.mark.timeout(900)]
+LONG = [pytest.mark.slow, pytest.mark.pure, pytest.mark.timeout(900)]
 
 
 class Explorer:

@@ -83,6 +83,7 @@ def test_no_long_run_breaks_anything() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.pure
 @pytest.mark.timeout(900)
 def test_no_order_of_all_four_breaks_anything() -> None:
     """The zombie, its heir, a collector and a fork, in every order."""

@@ -121,7 +121,7 @@ class TestInTheMiddle:
         assert pod.sandbox.acts.count("freeze") == pod.sandbox.acts.count("thaw")
 
     @pytest.mark.timeout(120)
-    @pytest.mark.parametrize("outage_s", [0.3, pytest.param(60.0, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("outage_s", [0.3, pytest.param(20.0, marks=pytest.mark.slow)])
     async def test_an_outage_of_the_store_in_mid_run_costs_time_only(
         self, place: Place, outage_s: float
     ) -> None:

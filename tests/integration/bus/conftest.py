@@ -1,10 +1,13 @@
-"""The bus on real servers: three processes, and in the slow run the same tests on three containers.
+"""The bus on real servers: three processes, and in the slow run on three containers what loses its network.
+
+A process is killed or stopped in a container as outside; with `BUS_IN_CONTAINERS=all` the slow run repeats all tests there.
 
 Servers of a test whose `fault` is `cut` talk through a relay; so do those of a test marked `cuttable`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +21,22 @@ from shared.testing.cut import RelayedCluster
 from shared.testing.plugin import Connect, provision_now, start_cluster, started
 from shared.testing.relay import Relay
 from shared.testing.tap import Tap, tapped
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what a container would only repeat."""
+    if os.environ.get("BUS_IN_CONTAINERS") == "all":
+        return
+    repeated = [item for item in items if _repeats(item)]
+    config.hook.pytest_deselected(items=repeated)
+    items[:] = [item for item in items if item not in repeated]
+
+
+def _repeats(item: pytest.Item) -> bool:
+    """Whether a test does in a container what it does with processes."""
+    callspec = getattr(item, "callspec", None)
+    what = callspec.params if callspec else {}
+    return what.get("backend") == "containers" and what.get("fault") != "cut"
 
 
 @pytest.fixture(

@@ -82,6 +82,7 @@ async def test_the_deepest_file_comes_back(
 
 
 @pytest.mark.slow
+@pytest.mark.pure
 @pytest.mark.timeout(600)
 async def test_half_a_million_entries_of_a_directory_come_back(rig: Any, memory: Path) -> None:
     """In one node."""

@@ -91,6 +91,7 @@ def test_a_sparse_file_counts_by_its_data_up_to_a_size(tree: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.pure
 def test_a_directory_may_hold_half_a_million_entries(memory_tree: Any) -> None:
     """And not one more."""
     for number in range(limits.WORKSPACE_FOLDER_ENTRIES_MAX - 1):
