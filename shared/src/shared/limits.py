@@ -101,6 +101,9 @@ DEAD_LETTERS_MAX: Final = 1_000
 CHECKPOINT_JOBS_MAX: Final = 1_024
 """Saves and restores that one node's checkpointer has under way or waiting at once. Above: the next one is `unavailable`
 and asked for again later."""
+TRANSFER_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Bytes of snapshots that are on their way between one node and its store at once, of all sessions together, unless its
+checkpointer is told otherwise (`CHECKPOINTER_TRANSFER_BYTES`). Above: the next pack waits for its turn."""
 SNAPSHOT_NAME_LENGTH_MAX: Final = 64
 """Characters in the name of a snapshot. Above: the request is refused."""
 SNAPSHOTS_NAMED_MAX: Final = 32

@@ -112,7 +112,9 @@ def _opening(settings: CheckpointerSettings) -> Opening:
         at = Failpoints(settings.failpoints, "checkpointer").at
         return PatientStore(at("patient_store", store), stall_s=settings.store_stall_s)
 
-    return Opening(open_it, lambda store: SnapshotEngine(_pods(settings), store))
+    return Opening(
+        open_it, lambda store: SnapshotEngine(_pods(settings), store, settings.transfer_bytes)
+    )
 
 
 def _pods(settings: CheckpointerSettings) -> PodFolders:

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from shared.ids import parse_name
 from shared.kube_names import node_token
+from shared.limits import TRANSFER_BYTES_MAX
 
 PREFIX: Final = "CHECKPOINTER_"
 
@@ -47,6 +48,9 @@ class CheckpointerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     """Saves and rescues of this node that run at once; others wait."""
     restores_at_once: Annotated[int, Meta(ge=1, le=64)] = 4
     """Likewise restores, for which somebody waits."""
+    transfer_bytes: Annotated[int, Meta(ge=1 << 20)] = TRANSFER_BYTES_MAX
+    """Bytes of snapshots that are on their way between this node and its store at once, of all sessions together: what
+    the buffers of its saves and restores may take of the node's memory."""
     age_bound_s: Annotated[float, Meta(gt=0)] = 90.0
     """A session that asked for a save and whose newest snapshot is older, seconds, is told as late."""
     ready_file: str | None = None

@@ -15,7 +15,7 @@ import pytest
 from checkpointer.adapters.engine.restore import Follower, Restored, RestoreJob, restore
 from checkpointer.adapters.engine.save import Saved, SaveJob, Watcher, save
 from checkpointer.adapters.engine.stored import Memo, StoredSnapshot
-from checkpointer.adapters.engine.threads import Bridge
+from checkpointer.adapters.engine.threads import Bridge, Transfers
 from checkpointer.adapters.stores.local import LocalStore
 from checkpointer.core.listings import RACY_NS
 from checkpointer.core.snapshot import Snapshot
@@ -35,6 +35,8 @@ class Rig:
         self.local = local
         self.faults = FaultStore(local)
         self.store = PatientStore(self.faults, stall_s=0.0)  # one try: each fault is an answer
+        self.transfers: Transfers | None = None
+        """Of all jobs together; None: each has its own."""
         self._places = 0
         self.bridges: list[Bridge] = []
         """Of all jobs so far."""
@@ -97,7 +99,8 @@ class Rig:
         return sorted(one for one in folder.rglob(f"*{SESSION}/*") if one.is_file())
 
     def _bridge(self) -> Bridge:
-        self.bridges.append(Bridge(self.store, asyncio.get_running_loop()))
+        loop = asyncio.get_running_loop()
+        self.bridges.append(Bridge(self.store, loop, self.transfers))
         return self.bridges[-1]
 
 

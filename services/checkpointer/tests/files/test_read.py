@@ -18,6 +18,7 @@ from checkpointer.adapters.files.read import (
     Outcome,
     Reading,
     Source,
+    read_as_seen,
     read_file,
     read_folder_attributes,
     read_link,
@@ -55,6 +56,36 @@ def test_a_calm_file_is_read_with_its_signature_and_attributes(tree: Any) -> Non
     assert (got.outcome, got.value) == (Outcome.READ, b"content")
     assert got.stat == seen
     assert got.attributes == ((b"user.a", b"\0\xff"), (b"user.b", b"2"))
+
+
+def test_a_small_file_is_read_at_once_only_as_the_scan_saw_it(tree: Any) -> None:
+    """Whatever changed it since, or took its place, leaves it to the longer way."""
+    file = tree.write("file", b"content")
+    at, seen = tree.folders.get(b""), tree.stats()[b"file"]
+    assert read_as_seen(at, b"file", seen) == b"content"
+
+    file.chmod(0o600)
+    assert read_as_seen(at, b"file", seen) is None
+    os.setxattr(file, "user.a", b"1")
+    assert read_as_seen(at, b"file", tree.stats()[b"file"]) is None
+    file.write_bytes(b"longer than before")
+    assert read_as_seen(at, b"file", seen) is None
+    file.unlink()
+    assert read_as_seen(at, b"file", seen) is None
+    os.mkfifo(file)  # nobody writes to it
+    assert read_as_seen(at, b"file", seen) is None
+    file.unlink()
+    file.symlink_to(tree.write("other", b"content"))
+    assert read_as_seen(at, b"file", seen) is None
+
+
+def test_that_a_folder_was_listed_leaves_no_trace(tree: Any) -> None:
+    """A save changes nothing of a workspace, not even when it was read last."""
+    tree.write("a/file", b"content")
+    folder = tree.path / "a"
+    os.utime(folder, ns=(1_000_000_000, 2_000_000_000))  # so old that a look would show
+    tree.stats()
+    assert folder.stat().st_atime_ns == 1_000_000_000
 
 
 def test_other_attributes_than_the_users_are_left(tree: Any, root_only: None) -> None:

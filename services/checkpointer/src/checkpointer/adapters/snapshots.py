@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from checkpointer.adapters.engine.restore import Follower, RestoreJob, restore
 from checkpointer.adapters.engine.save import SaveJob, Watcher, save
-from checkpointer.adapters.engine.threads import Bridge, Packs
+from checkpointer.adapters.engine.threads import Bridge, Packs, Transfers
 from checkpointer.adapters.files.room import clear
 from checkpointer.adapters.pods.names import check_pod
 from checkpointer.core.entries import show
@@ -17,6 +17,7 @@ from checkpointer.core.scans import Look
 from checkpointer.ports.engine import Owner, Place, Progress
 from checkpointer.ports.pods import PodFolders
 from shared.errors import InvalidMessage, Unavailable
+from shared.limits import TRANSFER_BYTES_MAX
 from shared.messages import decode
 from shared.workspace import JobState, Mark, SnapshotRef
 
@@ -31,9 +32,12 @@ THREADS = 32
 class SnapshotEngine:
     """Implements `ports.engine.Engine`."""
 
-    def __init__(self, pods: PodFolders, store: Packs) -> None:
-        """Work on a node's pods, with packs in `store`."""
+    def __init__(
+        self, pods: PodFolders, store: Packs, transfer_bytes: int = TRANSFER_BYTES_MAX
+    ) -> None:
+        """Work on a node's pods, with packs in `store`, all jobs together with so many bytes on their way."""
         self._pods = pods
+        self._transfers = Transfers(transfer_bytes)
         self._store = store
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="job")
 
@@ -42,7 +46,7 @@ class SnapshotEngine:
     ) -> SnapshotRef | None:
         """Store a snapshot of a workspace; see `Engine`."""
         loop = asyncio.get_running_loop()
-        bridge = Bridge(self._store, loop)
+        bridge = Bridge(self._store, loop, self._transfers)
         watcher = Watcher(_reaching(loop, progress, "scanned"), _noting(progress))
 
         def work() -> SnapshotRef | None:
@@ -80,7 +84,7 @@ class SnapshotEngine:
     async def restore(self, place: Place, snapshot: SnapshotRef, progress: Progress) -> None:
         """Write a snapshot into a workspace in place of all that is in it; see `Engine`."""
         loop = asyncio.get_running_loop()
-        bridge = Bridge(self._store, loop)
+        bridge = Bridge(self._store, loop, self._transfers)
         follower = Follower(_reaching(loop, progress, "gate_open"), _noting(progress))
 
         def work() -> None:

@@ -8,6 +8,7 @@ Offsets are not stored: a frame begins where the one before it ends. Numbers are
 from __future__ import annotations
 
 import struct
+from io import BytesIO
 from itertools import accumulate
 from typing import Final
 
@@ -77,36 +78,50 @@ class PackBuilder:
 
     def __init__(self) -> None:
         """Make an empty pack."""
-        self._frames: list[Frame] = []
-        self.size = len(MAGIC)
-        """Bytes so far, the footer left out."""
+        self._data = BytesIO()
+        self._data.write(MAGIC)
+        self._kinds = bytearray()
+        self._stored: list[int] = []
+        self._raw: list[int] = []
+        self._counts: list[int] = []
+        self._lengths: list[int] = []
+        self._ids: list[bytes] = []
 
     def __bool__(self) -> bool:
         """Return whether it holds anything."""
-        return bool(self._frames)
+        return bool(self._kinds)
+
+    @property
+    def size(self) -> int:
+        """Bytes so far, the footer left out."""
+        return self._data.tell()
 
     def add(self, frame: Frame) -> None:
         """Append a frame."""
-        self._frames.append(frame)
-        self.size += len(frame.stored)
+        self._data.write(frame.stored)
+        self._kinds.append(frame.kind)
+        self._stored.append(len(frame.stored))
+        self._raw.append(frame.raw_bytes)
+        self._counts.append(len(frame.lengths))
+        self._lengths.extend(frame.lengths)
+        self._ids.append(frame.ids)
 
     def seal(self, codec: Codec) -> tuple[bytes, int]:
-        """Return the pack and its `tail_bytes`."""
-        frames = self._frames
+        """Return the pack and its `tail_bytes`. It takes no more frames."""
         footer = _encode(
             _Footer(
-                bytes([frame.kind for frame in frames]),
-                _column([len(frame.stored) for frame in frames]),
-                _column([frame.raw_bytes for frame in frames]),
-                _column([len(frame.lengths) for frame in frames]),
-                _column([length for frame in frames for length in frame.lengths]),
-                b"".join([frame.ids for frame in frames]),
+                bytes(self._kinds),
+                _column(self._stored),
+                _column(self._raw),
+                _column(self._counts),
+                _column(self._lengths),
+                b"".join(self._ids),
             )
         )
         stored = codec.compress(footer)
-        trailer = TRAILER.pack(len(stored), len(footer), make_id(stored), END)
-        parts = [MAGIC, *[frame.stored for frame in frames], stored, trailer]
-        return b"".join(parts), len(stored) + TRAILER.size
+        self._data.write(stored)
+        self._data.write(TRAILER.pack(len(stored), len(footer), make_id(stored), END))
+        return self._data.getvalue(), len(stored) + TRAILER.size
 
 
 def _column(numbers: list[int]) -> bytes:

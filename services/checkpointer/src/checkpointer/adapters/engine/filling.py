@@ -74,6 +74,13 @@ class _Asked(NamedTuple):
     answer: Future[bytes]
 
 
+class _UnderWay(NamedTuple):
+    """What one `Filler.fill` waits for."""
+
+    asked: deque[_Asked]
+    writing: deque[Future[None]]
+
+
 class Filler:
     """Writes files. For one thread, which waits until all is done."""
 
@@ -119,31 +126,44 @@ class Filler:
             Damaged: a chunk is not what was written; names its path and pack.
             ServiceError: the store's, the disk's.
         """
-        asked: deque[_Asked] = deque()
-        writing: deque[Future[None]] = deque()
+        under_way = _UnderWay(deque(), deque())
         bridge, packs = self._bridge, self._index.packs
         try:
             for group, ranges in self._groups(files):
                 for one in ranges:
+                    bridge.take_turn(one.length, lambda: self._finish_one(under_way))
                     call = bridge.store.get(packs[one.pack].key, one.start, one.length)
-                    asked.append(_Asked(one, group, bridge.start(call)))
-                    if len(asked) >= GETS_MAX:
-                        self._pass_on(asked.popleft(), writing)
-            while asked:
-                self._pass_on(asked.popleft(), writing)
-            while writing:
-                writing.popleft().result()
+                    answer = bridge.begin(call, one.length)
+                    under_way.asked.append(_Asked(one, group, answer))
+                    if len(under_way.asked) >= GETS_MAX:
+                        self._finish_one(under_way)
+            while self._finish_one(under_way):
+                pass
         finally:
-            for each in asked:
+            for each in under_way.asked:
                 each.answer.cancel()
+                bridge.transfers.give_back(each.range.length)
 
-    def _pass_on(self, asked: _Asked, writing: deque[Future[None]]) -> None:
-        """Give an answer of the store to a writer."""
-        data = self._bridge.wait(asked.answer)
-        self.fetched_bytes += len(data)
-        while len(writing) >= WAITING_MAX:
+    def _finish_one(self, under_way: _UnderWay) -> bool:
+        """Give the oldest answer of the store to a writer, or wait for a writer; return whether there was one."""
+        asked, writing = under_way
+        if len(writing) >= WAITING_MAX or (writing and not asked):
             writing.popleft().result()
-        writing.append(self._pool.submit(self._write_range, asked.range, data, asked.group))
+            return True
+        if not asked:
+            return False
+        one = asked.popleft()
+        size, give_back = one.range.length, self._bridge.transfers.give_back
+        try:
+            data = self._bridge.wait(one.answer)
+            self.fetched_bytes += len(data)
+            written = self._pool.submit(self._write_range, one.range, data, one.group)
+        except BaseException:
+            give_back(size)
+            raise
+        written.add_done_callback(lambda _: give_back(size))
+        writing.append(written)
+        return True
 
     def _groups(self, files: Sequence[Filled]) -> Iterator[tuple[list[Filled], list[Range]]]:
         """Yield files, as many as are planned at once, and what to read for them."""

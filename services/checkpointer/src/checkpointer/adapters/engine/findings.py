@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from checkpointer.adapters.engine.gather import Read
+from checkpointer.adapters.engine.batches import Batch, Read
 from checkpointer.adapters.files.attributes import Attributes
 from checkpointer.adapters.files.read import Outcome
 from checkpointer.core.assemble import Found, make_entry
@@ -38,13 +38,14 @@ class Findings:
         self._parts: dict[bytes, list[Read]] = {}
         self._attribute_bytes = 0
 
-    def add(self, reads: Iterable[Read]) -> None:
-        """Take what a batch read; parts of a file come in their order.
+    def add(self, batch: Batch) -> None:
+        """Take what was read; parts of a file come in their order.
 
         Raises:
             LimitExceeded: the attributes of all have too many bytes; names the file that passes it.
         """
-        for read in reads:
+        self.found.update(batch.settled)
+        for read in batch.reads:
             item = read.item
             if read.attributes:
                 self._count(item.wanted.path, read.attributes)

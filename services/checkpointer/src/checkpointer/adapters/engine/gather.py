@@ -4,111 +4,98 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
-from checkpointer.adapters.files.folders import OpenFolders
+from checkpointer.adapters.engine.batches import Batch, Item, Loose, Read, Shared
 from checkpointer.adapters.files.read import (
     Outcome,
     Reading,
     Source,
+    read_as_seen,
     read_file,
     read_folder_attributes,
     read_link,
 )
 from checkpointer.core import chunks
+from checkpointer.core.assemble import Found, make_entry
 from checkpointer.core.bounds import FRAME_RAW_BYTES
 from checkpointer.core.chunks import FIXED_BYTES, WHOLE_BYTES_MAX, WINDOW_BYTES, Rule
 from checkpointer.core.content import Content, Piece
 from checkpointer.core.entries import CHUNKS, INLINE_BYTES_MAX, WHOLE, ZERO_ID
-from checkpointer.core.frames import DATA, Codec, Frame
+from checkpointer.core.frames import DATA, Codec
 from checkpointer.core.ids import make_id
 from checkpointer.core.index import Index
 from checkpointer.core.listings import Stat
 from checkpointer.core.plan import Wanted
 
-BATCH_BYTES: Final = 4 * 1024 * 1024
-"""Content that one thread reads at a time."""
-FILE_COST_BYTES: Final = 4096
-"""What opening a file counts for in a batch."""
-SEGMENT_BYTES: Final = 32 * 1024 * 1024
-"""A larger file is read in parts of so many bytes, so that several threads work on it."""
 _ZEROS: Final = bytes(1024 * 1024)
 _LOOK_BYTES: Final = 64
 
-Attributes = tuple[tuple[bytes, bytes], ...]
-
-
-class Item(NamedTuple):
-    """One thing for a batch: all of something, or a part of a large file."""
-
-    wanted: Wanted
-    begin: int = 0
-    end: int | None = None
-    """None: to its end, wherever that is."""
-
-
-class Read(NamedTuple):
-    """What became of an item."""
-
-    item: Item
-    outcome: Outcome
-    stat: Stat | None = None
-    content: Content | None = None
-    """Of all of something with few chunks."""
-    pieces: list[Piece] | None = None
-    """Of a part, or of a file with many chunks."""
-    cut: int = WHOLE
-    attributes: Attributes = ()
-
-
-class Batch(NamedTuple):
-    """What a thread returns."""
-
-    reads: list[Read]
-    frames: list[Frame]
-    data_bytes: int
-    """Read."""
-
 
 class Gatherer:
-    """One thread's tools. All gatherers of a save share `claims`, so that each chunk is stored once."""
+    """One thread's tools. All gatherers of a save share what they have stored, so that each chunk is stored once."""
 
-    def __init__(
-        self, folders: OpenFolders, parent: Index, claims: dict[bytes, int], owner: int
-    ) -> None:
-        """Keep them.
-
-        Args:
-            folders: of the workspace.
-            parent: what the parent snapshot holds: known, not stored again.
-            claims: chunk -> who stores it.
-            owner: this gatherer's number.
-        """
-        self._folders = folders
-        self._known: Index | frozenset[bytes] = parent if len(parent) else frozenset()
-        self._claims = claims
-        self._owner = owner
+    def __init__(self, shared: Shared) -> None:
+        """Begin with nothing read."""
+        self._folders = shared.folders
+        self._scan = shared.scan
+        self._known: Index | frozenset[bytes] = shared.parent or frozenset()
+        self._claims = shared.claims
+        self._keep = shared.keep
         self._codec = Codec()
-        self._frames: list[Frame] = []
+        self._loose: list[Loose] = []
+        self._leaves_loose = False
         self._chunks: list[bytes | memoryview] = []
         self._ids: list[bytes] = []
         self._raw_bytes = 0
         self._data_bytes = 0
-        self._mine: set[bytes] = set()
         self._item: Item
         self._rule = Rule(WHOLE)
 
-    def gather(self, items: list[Item]) -> Batch:
+    def gather(self, items: list[Item], *, leave_loose: bool = False) -> Batch:
         """Read all items.
+
+        Args:
+            items: what to read.
+            leave_loose: leave it to `seal` to compress what is new.
 
         Raises:
             LimitExceeded: one is too large in some way; names it.
             Damaged: a frame does not unpack to what went in.
+            ServiceError: an earlier pack was not stored.
         """
-        self._frames, self._data_bytes = [], 0
-        reads = [self._read(item) for item in items]
+        self._loose, self._data_bytes = [], 0
+        self._leaves_loose = leave_loose
+        reads: list[Read] = []
+        settled: dict[bytes, Found] = {}
+        for item in items:
+            wanted = item.wanted
+            found = self._read_as_seen(wanted) if is_plain(wanted.stat) else None
+            if found is None:
+                reads.append(self._read(item))
+            else:
+                settled[wanted.path] = found
         self._seal()
-        return Batch(reads, self._frames, self._data_bytes)
+        return Batch(reads, settled, self._loose, self._data_bytes)
+
+    def _read_as_seen(self, wanted: Wanted) -> Found | None:
+        """Read a small file, unless there is more to it than its bytes."""
+        seen = wanted.stat
+        folder, _, name = wanted.path.rpartition(b"/")
+        try:
+            at = self._folders.get(folder)
+        except OSError:
+            return None
+        data = read_as_seen(at, name, seen)
+        if data is None:
+            return None
+        size = len(data)
+        self._data_bytes += size
+        if size <= INLINE_BYTES_MAX:
+            content = Content(size, data)
+        else:
+            content = Content(size, self._store(data, size), b"", CHUNKS, WHOLE)
+        return Found(make_entry(name, seen, self._scan, content), is_settled=True)
 
     def _read(self, item: Item) -> Read:
         wanted = item.wanted
@@ -193,15 +180,12 @@ class Gatherer:
             yield ZERO_ID, end - at
 
     def _store(self, chunk: bytes | memoryview, size: int) -> bytes:
-        """Return the id of a chunk; take it into the open frame if nobody has stored it."""
-        if chunk[:_LOOK_BYTES] == _ZEROS[: min(size, _LOOK_BYTES)] and _is_zero(chunk):
+        """Return the id of a chunk; take it into the open frame if nobody has stored it, or will."""
+        if not chunk[0] and _is_zero(chunk):
             return ZERO_ID
         one = make_id(chunk)
-        if one in self._mine or one in self._known:
+        if one in self._known or self._claims.setdefault(one, one) is not one:
             return one
-        if self._claims.setdefault(one, self._owner) != self._owner:
-            return one
-        self._mine.add(one)
         if self._raw_bytes and self._raw_bytes + size > FRAME_RAW_BYTES:
             self._seal()
         self._chunks.append(chunk)
@@ -211,14 +195,27 @@ class Gatherer:
 
     def _seal(self) -> None:
         """Close the open frame."""
-        if self._chunks:
-            self._frames.append(self._codec.seal(DATA, self._chunks, self._ids))
-            self._chunks, self._ids, self._raw_bytes = [], [], 0
+        if not self._chunks:
+            return
+        if self._leaves_loose:
+            self._loose.append(Loose(self._chunks, self._ids))
+        else:
+            self._keep(self._codec.seal(DATA, self._chunks, self._ids))
+        self._chunks, self._ids, self._raw_bytes = [], [], 0
+
+
+def is_plain(about: Stat) -> bool:
+    """Return whether this is a file that is one chunk, by one name."""
+    return (
+        about.size <= WHOLE_BYTES_MAX and not about.link and stat.S_IFMT(about.mode) == stat.S_IFREG
+    )
 
 
 def _is_zero(chunk: bytes | memoryview) -> bool:
     """Return whether a chunk holds zeros alone."""
     step = len(_ZEROS)
+    if chunk[:_LOOK_BYTES] != _ZEROS[: min(len(chunk), _LOOK_BYTES)]:
+        return False
     return all(
         bytes(chunk[at : at + step]) == _ZEROS[: min(step, len(chunk) - at)]
         for at in range(0, len(chunk), step)
@@ -238,22 +235,3 @@ def _joined(pieces: Iterator[Piece]) -> Iterator[Piece]:
         yield piece
     if zeros:
         yield ZERO_ID, zeros
-
-
-def make_batches(wanted: list[Wanted]) -> Iterator[list[Item]]:
-    """Yield what is wanted in pieces of about `BATCH_BYTES`, a large file in parts."""
-    batch: list[Item] = []
-    cost = 0
-    for one in wanted:
-        size = one.stat.size if stat.S_ISREG(one.stat.mode) else 0
-        if size > 2 * SEGMENT_BYTES:
-            for begin in range(0, size, SEGMENT_BYTES):
-                yield [Item(one, begin, begin + SEGMENT_BYTES)]
-            continue
-        batch.append(Item(one))
-        cost += size + FILE_COST_BYTES
-        if cost >= BATCH_BYTES:
-            yield batch
-            batch, cost = [], 0
-    if batch:
-        yield batch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ from shared.workspace import SnapshotRef
 
 
 class Packing:
-    """Frames into packs, packs to the store."""
+    """Frames into packs, packs to the store. Frames come from any thread."""
 
     def __init__(self, bridge: Bridge, memo: Memo, owner: tuple[str, str]) -> None:
         """Begin with none.
@@ -36,9 +37,12 @@ class Packing:
             owner: tenant and session.
         """
         self.codec = Codec()
+        """Of the save's own thread."""
         self._bridge = bridge
         self._memo = memo
         self._uploads = Uploads(bridge, *owner)
+        self._lock = threading.Lock()
+        self._sealer = Codec()
         self._pack = PackBuilder()
         self._sealed: list[tuple[int, bytes]] = []
         """Size and tail of each."""
@@ -54,16 +58,24 @@ class Packing:
         return self._uploads.stored_bytes
 
     def add(self, frame: Frame) -> None:
-        """Put a frame into the open pack; send the pack off when it is full."""
-        self._pack.add(frame)
-        if self._pack.size >= self._bridge.store.pack_bytes:
-            self.send()
+        """Put a frame into the open pack; send the pack off when it is full, which waits while too much is under way.
 
-    def send(self, last: Frame | None = None) -> None:
+        Raises:
+            ServiceError: an earlier pack was not stored.
+        """
+        with self._lock:
+            self._pack.add(frame)
+            if self._pack.size >= self._bridge.store.pack_bytes:
+                self._send()
+
+    def send(self, last: Frame) -> None:
         """Send the open pack off, this frame added to it."""
-        if last is not None:
+        with self._lock:
             self._pack.add(last)
-        data, tail_bytes = self._pack.seal(self.codec)
+            self._send()
+
+    def _send(self) -> None:
+        data, tail_bytes = self._pack.seal(self._sealer)
         self._sealed.append((len(data), data[len(data) - tail_bytes :]))
         self._pack = PackBuilder()
         self._uploads.put(data)

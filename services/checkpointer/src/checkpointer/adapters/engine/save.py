@@ -13,8 +13,9 @@ from typing import Final
 
 import msgspec
 
+from checkpointer.adapters.engine.batches import Batch, Item, Shared, make_batches, seal
 from checkpointer.adapters.engine.findings import Findings
-from checkpointer.adapters.engine.gather import Batch, Gatherer, Item, make_batches
+from checkpointer.adapters.engine.gather import Gatherer
 from checkpointer.adapters.engine.nodes import ChunkReader, TreeReader
 from checkpointer.adapters.engine.publish import Basis, Packing, Tree, make_root, publish
 from checkpointer.adapters.engine.remember import (
@@ -31,6 +32,7 @@ from checkpointer.adapters.files.folders import OpenFolders
 from checkpointer.adapters.files.scan import scan
 from checkpointer.core.assemble import Assembled, Assembler
 from checkpointer.core.entries import Entry, decode_node, show
+from checkpointer.core.frames import Codec
 from checkpointer.core.hot import next_hot
 from checkpointer.core.index import Index
 from checkpointer.core.listings import UNLIKE_ANY
@@ -45,6 +47,8 @@ from shared.workspace import SnapshotRef
 THREADS_MAX: Final = 4
 ALONE_BYTES: Final = 8 * 1024 * 1024
 """Less than that is read by the save's own thread."""
+SMALL_FILES: Final = 32
+"""A batch of so many files or more is read by one thread; see `_Save._gather_together`."""
 
 
 class SaveJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,15 +177,13 @@ class _Save:
         findings = Findings(seen, nodes.keep_list)
         total_bytes = sum(item.stat.size for item in plan.wanted if stat.S_ISREG(item.stat.mode))
         done = 0
-        for batch in self._gather(plan, total_bytes):
-            findings.add(batch.reads)
-            done += len(batch.reads)
+        for batch in self._gather(seen, plan, total_bytes):
+            findings.add(batch)
+            done += batch.done
             self._read_bytes += batch.data_bytes
             self._watcher.moved(self._read_bytes, total_bytes, done, len(plan.wanted))
             if time.monotonic() > self._pause_ends:
                 self._let_go()
-            for frame in batch.frames:
-                self._packing.add(frame)
         self._let_go()
         tree = Assembler(seen, plan, findings.found, nodes.keep).build(known)
         torn = tuple(sorted(findings.torn))
@@ -210,40 +212,49 @@ class _Save:
             self._is_let_go = True
             self._watcher.scanned()
 
-    def _gather(self, plan: Plan, total_bytes: int) -> Iterator[Batch]:
-        """Read all that the plan wants, in order: by this thread, or by several."""
+    def _gather(self, seen: Scan, plan: Plan, total_bytes: int) -> Iterator[Batch]:
+        """Read all that the plan wants, in order."""
         folders = OpenFolders(self._job.root)
+        shared = Shared(folders, seen, self._index, {}, self._packing.add)
         try:
             if total_bytes > ALONE_BYTES:
-                yield from self._gather_together(plan, folders)
+                yield from self._gather_together(plan, shared)
                 return
-            alone = Gatherer(folders, self._index, {}, 0)
+            alone = Gatherer(shared)
             for items in make_batches(plan.wanted):
                 self._bridge.check()
                 yield alone.gather(items)
         finally:
             folders.close()
 
-    def _gather_together(self, plan: Plan, folders: OpenFolders) -> Iterator[Batch]:
-        """Read by several threads."""
-        claims: dict[bytes, int] = {}
-        count = min(THREADS_MAX, os.cpu_count() or 1)
-        idle = deque(Gatherer(folders, self._index, claims, number) for number in range(count))
+    def _gather_together(self, plan: Plan, shared: Shared) -> Iterator[Batch]:
+        """Read by several threads: small files by this one alone, while others compress what it has read.
 
-        def gather(items: list[Item]) -> Batch:
-            one = idle.popleft()
+        Two that read small files wake each other at every call, for the interpreter: that costs more than it wins.
+        """
+        reader, count = Gatherer(shared), min(THREADS_MAX, os.cpu_count() or 1)
+        idle = deque((Gatherer(shared), Codec()) for _ in range(count))
+
+        def work(items: list[Item], read: Batch | None) -> Batch:
+            self._bridge.check()
+            gatherer, codec = tools = idle.popleft()
             try:
-                return one.gather(items)
+                if read is None:
+                    return gatherer.gather(items)
+                seal(read.loose, codec, shared.keep)
+                return read
             finally:
-                idle.append(one)
+                idle.append(tools)
 
         under_way: deque[Future[Batch]] = deque()
         with ThreadPoolExecutor(count, thread_name_prefix="gather") as pool:
             try:
                 for items in make_batches(plan.wanted):
                     self._bridge.check()
-                    under_way.append(pool.submit(gather, items))
-                    if len(under_way) > count + 1:
+                    is_small = len(items) >= SMALL_FILES
+                    read = reader.gather(items, leave_loose=True) if is_small else None
+                    under_way.append(pool.submit(work, items, read))
+                    if len(under_way) > count:
                         yield under_way.popleft().result()
                 while under_way:
                     yield under_way.popleft().result()

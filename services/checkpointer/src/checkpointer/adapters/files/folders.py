@@ -41,11 +41,11 @@ class OpenFolders:
         parent, _, name = path.rpartition(b"/")
         above = mine.get(parent) if parent else self._root
         if above is None:
-            above = linux.open_beneath(self._root, parent, linux.DIRECTORY)
+            above = linux.open_folder(self._root, parent)
             self.put(parent, above)
         elif parent:
             mine.move_to_end(parent)
-        fd = linux.open_beneath(above, name, linux.DIRECTORY)
+        fd = linux.open_folder(above, name)
         self.put(path, fd)
         return fd
 

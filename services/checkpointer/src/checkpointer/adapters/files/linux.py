@@ -28,6 +28,8 @@ _RENAME_NOREPLACE: Final = 1
 _WRITE_AND_WAIT: Final = 1 | 2 | 4
 _FIRST_OF_STATFS: Final = struct.Struct("l")
 
+NOATIME: Final = getattr(os, "O_NOATIME", 0)
+"""Leaves no trace in the access time. Allowed to a file's owner and to root."""
 DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PASS: Final = (
     os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -101,6 +103,33 @@ def open_beneath(root: int, path: bytes, flags: int) -> int:
     finally:
         if at != root:
             os.close(at)
+
+
+def open_folder(root: int, path: bytes) -> int:
+    """Open a directory below another one; that it is listed leaves no trace where that is allowed.
+
+    Raises:
+        OSError: see `open_beneath`.
+    """
+    try:
+        return open_beneath(root, path, DIRECTORY | NOATIME)
+    except PermissionError:
+        return open_beneath(root, path, DIRECTORY)
+
+
+def open_listed(at: int, name: bytes, flags: int) -> int:
+    """Open what a directory lists, as `open_beneath` does, in one call where the kernel has it.
+
+    Args:
+        at: descriptor of that directory.
+        name: as it was listed: one name, and none that leads upwards.
+        flags: of open(2), `O_CLOEXEC` and `O_NOFOLLOW` among them.
+
+    Raises:
+        OSError: see `open_beneath`.
+    """
+    fd = _openat2(_SYS_OPENAT2, at, name, _how(flags), _HOW.size)
+    return int(fd) if fd >= 0 else open_beneath(at, name, flags)
 
 
 def _pieces(path: bytes, *, whole: bool) -> list[bytes]:

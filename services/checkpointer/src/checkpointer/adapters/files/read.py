@@ -20,6 +20,7 @@ from checkpointer.adapters.files.folders import OpenFolders
 from checkpointer.adapters.files.scan import SKIPS
 from checkpointer.core.listings import Stat, clip_time
 from checkpointer.core.scans import GONE, MOUNT, UNREADABLE
+from shared.errors import LimitExceeded
 
 T = TypeVar("T")
 
@@ -30,8 +31,8 @@ _BLOCK_BYTES: Final = 512
 
 # Never waits: for a writer of a pipe that took the file's place, for a terminal, for whoever holds a lease.
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
-_NOATIME: Final = getattr(os, "O_NOATIME", 0)
 _LINK: Final = getattr(os, "O_PATH", 0)
+_AS_SEEN: Final = _FLAGS | linux.NOATIME | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Outcome(Enum):
@@ -177,6 +178,44 @@ def read_file(
     return last
 
 
+def read_as_seen(at: int, name: bytes, seen: Stat) -> bytes | None:
+    """Return a small file's content in the fewest calls, if it is what the scan saw, and has no attributes.
+
+    The scan's look is the one before the read: whatever changed the file since then, or changes it meanwhile, shows in the
+    one after it.
+
+    Args:
+        at: descriptor of its directory.
+        name: as the scan found it there.
+        seen: its signature at the scan; of a file with one name.
+
+    Returns:
+        All its bytes; None: there is more to it, see `read_file`.
+    """
+    try:
+        fd = linux.open_listed(at, name, _AS_SEEN)
+    except OSError:
+        return None
+    try:
+        data = os.pread(fd, seen.size, 0)
+        if read_attributes(fd, name):
+            return None
+        about = os.fstat(fd)
+    except (OSError, LimitExceeded):
+        return None
+    finally:
+        os.close(fd)
+    inode, size, mtime_ns, ctime_ns, _, mode, uid, gid = seen
+    is_same = (
+        about.st_ctime_ns == ctime_ns
+        and about.st_mtime_ns == mtime_ns
+        and about[:2] == (mode, inode)
+        and about[4:7] == (uid, gid, size)
+        and len(data) == size
+    )
+    return data if is_same else None
+
+
 def _attempt(fd: int, path: bytes, consume: Callable[[Source], T], seen: Stat | None) -> Reading[T]:
     """Read an open file once."""
     about = os.fstat(fd)
@@ -203,7 +242,7 @@ def _open(folders: OpenFolders, path: bytes) -> int:
     folder, _, name = path.rpartition(b"/")
     at = folders.get(folder)
     try:
-        return linux.open_beneath(at, name, _FLAGS | _NOATIME)
+        return linux.open_beneath(at, name, _FLAGS | linux.NOATIME)
     except PermissionError:
         return linux.open_beneath(at, name, _FLAGS)
 
