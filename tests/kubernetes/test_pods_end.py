@@ -135,7 +135,7 @@ def sidecar_of(pod: str) -> int:
             if not entry.name.isdigit():
                 continue
             words = (entry / "cmdline").read_bytes().split(b"\0")
-            if b"worker_agent" in words and f"POD_NAME={pod}".encode() in (
+            if b"/opt/agent-sandbox/worker" in words and f"POD_NAME={pod}".encode() in (
                 entry / "environ"
             ).read_bytes().split(b"\0"):
                 return int(entry.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -72,6 +71,8 @@ def parse_pools(text: str) -> tuple[PoolSpec, ...]:
     Raises:
         InvalidMessage: not TOML, an unknown or out-of-range field (named), no pool, a doubled or bad name.
     """
+    import tomllib  # noqa: PLC0415 - workers, which read no declaration, do not carry it
+
     try:
         pools = msgspec.convert(tomllib.loads(text), _PoolFile).pool
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as exc:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -48,7 +49,11 @@ def main() -> int:
         )
         code = 0
     else:
-        from worker_agent.sidecar.run import run  # noqa: PLC0415 - after the socket and the mark are there
+        gc.disable()  # nothing that is loaded is garbage; `run` lets it look at what comes after
+        from shared.lean import stay_lean  # noqa: PLC0415 - the socket and the mark come first
+
+        stay_lean()
+        from worker_agent.sidecar.run import run  # noqa: PLC0415 - likewise
 
         code, why = run(listener)
         if why:

@@ -56,6 +56,7 @@ def run(listener: socket.socket) -> tuple[int, str]:
 
     # What lives as long as the sidecar is not looked at again by the collector.
     gc.freeze()
+    gc.enable()
     code = asyncio.run(service.run(serve, drain_s=settings.drain_s))
     return code, "; ".join(why)
 
