@@ -13,7 +13,7 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence, Set
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -250,15 +250,27 @@ async def declared(
     if not pools:
         yield
         return
-    there = await asyncio.to_thread(kubectl.get, "configmap", POOLS_MAP, namespace=spaces.system)
-    before = parse_pools(there["data"][POOLS_KEY])
     names = {pool.name for pool in pools}
-    wanted = (*(pool for pool in before if pool.name not in names), *pools)
-    await asyncio.to_thread(declare, kubectl, spaces, wanted)
+    await asyncio.to_thread(declare, kubectl, spaces, (*others(kubectl, spaces, names), *pools))
     try:
         yield
     finally:
-        await asyncio.shield(asyncio.to_thread(declare, kubectl, spaces, before))
+        await asyncio.shield(asyncio.to_thread(withdraw, kubectl, spaces, names))
+
+
+def withdraw(kubectl: Kubectl, spaces: Namespaces, names: Set[str]) -> None:
+    """Take pools back; what others have declared meanwhile stays.
+
+    Raises:
+        CannotMeasure: the pool-managers do not take that over in time.
+    """
+    declare(kubectl, spaces, others(kubectl, spaces, names))
+
+
+def others(kubectl: Kubectl, spaces: Namespaces, names: Set[str]) -> tuple[PoolSpec, ...]:
+    """Return the pools that are declared, without these."""
+    there = kubectl.get("configmap", POOLS_MAP, namespace=spaces.system)
+    return tuple(pool for pool in parse_pools(there["data"][POOLS_KEY]) if pool.name not in names)
 
 
 def declare(kubectl: Kubectl, spaces: Namespaces, pools: Sequence[PoolSpec]) -> None:

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.kubernetes.names import NAMESPACE, POOLS_KEY, POOLS_MAP, Namespaces, namespaces
+from agent_sandbox.kubernetes.names import NAMESPACE, Namespaces, namespaces
 from shared.kubectl import Kubectl, wait_ready
-from shared.pools import PoolSpec, parse_pools
+from shared.pools import PoolSpec
 from shared.testing.node_faults import FAULTS_VARIABLE, NodeFaults
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "benchmarks"))
 
 from harness.api import audit_log as find_audit_log  # noqa: E402 - found by the line above
-from harness.site import declare, opened_policies  # noqa: E402 - likewise
+from harness.site import declare, opened_policies, others, withdraw  # noqa: E402 - likewise
 
 OVERLAY = ROOT / "deploy" / "overlays" / "dev"
 READY_S = 240.0
@@ -77,18 +77,14 @@ def system(kubectl: Kubectl, spaces: Namespaces) -> Iterator[Namespaces]:
         kubectl.run("apply", "-k", str(OVERLAY), timeout_s=60)
     services = (spaces.system, spaces.nodes)
     wait_ready(kubectl, services, within_s=READY_S)
-    before = parse_pools(
-        kubectl.get("configmap", POOLS_MAP, namespace=NAMESPACE)["data"][POOLS_KEY]
-    )
     names = {pool.name for pool in POOLS}
-    kept = tuple(pool for pool in before if pool.name not in names)
-    declare(kubectl, spaces, (*kept, *POOLS))
+    declare(kubectl, spaces, (*others(kubectl, spaces, names), *POOLS))
     with opened_policies(kubectl, spaces):
         yield spaces
     if is_new:
         kubectl.run("delete", "-k", str(OVERLAY), "--wait=false", timeout_s=60)
     else:
-        declare(kubectl, spaces, kept)
+        withdraw(kubectl, spaces, names)
 
 
 @pytest.fixture

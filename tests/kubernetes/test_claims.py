@@ -33,7 +33,7 @@ async def test_a_task_runs_in_a_pod_of_the_class_that_its_pool_promises(
     assert result.status == "ok", result.raw
     assert result.raw.isolation == isolation
     assert nodes[result.raw.worker] == result.raw.node
-    assert ("gVisor" in result.stdout.text) == (isolation == "gvisor"), result.stdout.text
+    assert ("gVisor" in result.stdout) == (isolation == "gvisor"), result.stdout
 
 
 async def test_a_warm_claim_writes_nothing_to_the_api_server(
@@ -50,7 +50,7 @@ async def test_a_warm_claim_writes_nothing_to_the_api_server(
         began_s = time.time()
         tasks = [await client.start(code=CODE, pool="test-still") for _ in range(6)]
         results = [await task.result() for task in tasks]
-        started_s = max(int(result.stdout.text.split()[0]) / 1e9 for result in results)
+        started_s = max(int(result.stdout.split()[0]) / 1e9 for result in results)
         await site.wait_warm("test-still", 6)
 
     ours = tuple(system)

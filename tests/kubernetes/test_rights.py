@@ -22,6 +22,7 @@ RARELY_USED = {
     ("provisioner", "update", "deployments"),
     ("provisioner", "update", "statefulsets"),
     ("pool-manager", "get", "/openid/v1/jwks"),
+    ("pool-manager", "get", "pods"),
     ("pool-manager", "list", "nodes"),
     ("pool-manager", "list", "runtimeclasses"),
     ("pool-manager", "list", "pods"),

@@ -59,7 +59,7 @@ def needed(spaces: Namespaces) -> dict[Account, tuple[Right, ...]]:
         provisioner += _verbs("get update", "configmaps", namespace=space, name=AUTHORITY_MAP)
     return {
         Account(system, "pool-manager"): (
-            *_verbs("create delete list watch", "pods", namespace=pods),
+            *_verbs("create delete get list watch", "pods", namespace=pods),
             *_verbs("list watch", "nodes"),
             *_verbs("list watch", "runtimeclasses", group="node.k8s.io"),
             Right("get", "/openid/v1/jwks"),
