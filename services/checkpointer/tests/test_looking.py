@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from checkpointer.adapters import looking
+from checkpointer.adapters.engine.threads import Bridge
 from checkpointer.adapters.looking import SnapshotLooker
 from checkpointer.adapters.pods.local import LocalPods
 from checkpointer.adapters.snapshots import SnapshotEngine
 from checkpointer.adapters.stores.local import LocalStore
+from checkpointer.core.trees import Change
 from checkpointer.loops.patient_store import PatientStore
 from checkpointer.ports.engine import Owner, Place, Progress
 from shared.errors import NotFound
@@ -109,6 +112,32 @@ async def test_differences_are_paged_without_a_gap(bench: Bench) -> None:
     assert len(whole) == 33
     for limit in (1, 7, 33):
         assert await bench.all_pages(first, second, limit) == whole
+
+
+async def test_all_pages_take_one_way_through_the_trees(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a hundred pages, too: each goes on where the one before it ended. Whoever goes back begins anew."""
+    (bench.workspace / "first").write_text("x")
+    first = await bench.save("task-0001")
+    for number in range(30):
+        (bench.workspace / f"f{number}").write_text(str(number))
+    second = await bench.save("task-0002")
+    ways: list[SnapshotRef] = []
+    walk = looking._changes
+
+    def count(before: SnapshotRef, after: SnapshotRef, bridge: Bridge) -> Iterator[Change]:
+        ways.append(after)
+        return walk(before, after, bridge)
+
+    monkeypatch.setattr(looking, "_changes", count)
+    whole = await bench.all_pages(first, second, 1)
+    assert (len(whole), len(ways)) == (30, 1)
+    page, more = await bench.looker.differ(first, second, 3, 4)
+    assert (list(page), more) == (whole[3:7], True)
+    page, _ = await bench.looker.differ(first, second, 2, 4)
+    assert list(page) == whole[2:6]
+    assert len(ways) == 3
 
 
 async def test_a_snapshot_that_is_gone_is_said(bench: Bench) -> None:
