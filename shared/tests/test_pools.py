@@ -83,6 +83,28 @@ def test_a_mistake_is_named(text: str, named: list[str]) -> None:
     assert [word for word in named if word not in str(refusal.value)] == []
 
 
+@pytest.mark.parametrize(
+    ("exclude", "named"),
+    [
+        (["*.pyc"] * 65, "$.pool[0].exclude"),
+        (["x" * 257], "$.pool[0].exclude[0]"),
+        (["ok", ""], "$.pool[0].exclude[1]"),
+        (["/"], "pool 'a': exclude: '/'"),
+        (["a,b"], "pool 'a': exclude: 'a,b'"),
+        ([" a"], "pool 'a': exclude: ' a'"),
+    ],
+)
+def test_patterns_that_mean_nothing_or_are_too_many_are_refused(
+    exclude: list[str], named: str
+) -> None:
+    """Commas part them on their way to the worker."""
+    with pytest.raises(InvalidMessage) as refusal:
+        parse_pools(f'[[pool]]\nname = "a"\nexclude = {exclude}\n')
+    assert named in str(refusal.value)
+    (found,) = parse_pools('[[pool]]\nname = "a"\nexclude = ["*.pyc", "build/*"]\n')
+    assert found.exclude == ("*.pyc", "build/*")
+
+
 @pytest.mark.parametrize("name", ["Default", "a.b", "a_b", "-a", "", "a" * 33])
 def test_a_pool_s_name_is_a_subject_s_token(name: str) -> None:
     """It becomes part of subjects and of consumers' names."""

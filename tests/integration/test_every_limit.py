@@ -99,6 +99,8 @@ SHOWN_ELSEWHERE = {
     "TENANT_OBJECT_BYTES_MAX": "services/pool-manager/tests/test_quota_live.py::test_the_oldest_objects_of_a_tenant_go",
     "TENANT_SESSIONS_MAX": "services/worker-agent/tests/test_worker_claim.py::test_a_full_tenant_gets_no_new_session",
     "CHECKPOINT_PAUSE_S_MAX": "services/worker-agent/tests/test_worker_midway.py::test_user_code_stands_still_for_a_bounded_time",
+    "EXCLUDES_MAX": "shared/tests/test_pools.py::test_patterns_that_mean_nothing_or_are_too_many_are_refused",
+    "EXCLUDE_LENGTH_MAX": "shared/tests/test_pools.py::test_patterns_that_mean_nothing_or_are_too_many_are_refused",
     "TRANSFER_BYTES_MAX": "services/checkpointer/tests/engine/test_transfers.py::test_all_jobs_of_a_node_together_have_so_many_bytes_under_way",
     "CHECKPOINT_JOBS_MAX": "services/checkpointer/tests/test_jobs.py::test_too_many_jobs_are_refused_for_now",
     "TENANT_CONNECTIONS_MAX": "services/client-edge/tests/test_edge_shares.py::test_a_tenant_has_no_more_than_its_connections",

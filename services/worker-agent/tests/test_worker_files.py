@@ -92,6 +92,18 @@ class TestBetweenTasks:
         whole = Mark(session=SESSION, epoch=1)
         assert (seen, pod.mark()) == ([msgspec.structs.replace(whole, task=FIRST)], whole)
 
+    async def test_what_the_pool_excludes_is_said_to_whoever_saves(self, place: Place) -> None:
+        """To the checkpointer by the ask, and by the mark for the day when this worker is dead."""
+        pod, truth = place.new_pod(), place.truth
+        pod.workspaces._exclude = ("*.pyc",)
+        pod.sandbox.programs = {SESSION: writes("one")}
+
+        await pod.hold(truth, kept_session(truth))
+
+        mark = pod.mark()
+        assert mark is not None
+        assert {ask.exclude for ask in place.checkpointer.begun} == {mark.exclude} == {("*.pyc",)}
+
     async def test_a_read_saves_nothing(self, place: Place) -> None:
         """It is answered at once, and changes no file."""
         pod, truth = place.new_pod(), place.truth

@@ -112,6 +112,10 @@ FORKS_MAX: Final = 100
 """Forks of one session that have not ended. Above: the next one is refused."""
 DIFF_CHANGES_MAX: Final = 100_000
 """Differences between two snapshots that can be paged through. Above: the last page is the end, and `truncated` says so."""
+EXCLUDES_MAX: Final = 64
+"""Patterns of a pool for files that no snapshot holds. Above: the pools' file is refused."""
+EXCLUDE_LENGTH_MAX: Final = 256
+"""Characters of one of them. Above: the pools' file is refused."""
 INTERRUPTIONS_KEPT: Final = 8
 """Interruptions of one task that its record remembers. Above: the oldest are forgotten."""
 DEATHS_MAX: Final = 3

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from shared import limits
 from shared.errors import InvalidMessage
 from shared.ids import parse_name
 
@@ -15,6 +16,10 @@ ISOLATION_CLASSES = ("process", "landlock", "namespace", "oci", "gvisor", "kata"
 """Weakest to strongest. A node refuses rather than falls below the class that a pool names."""
 
 Isolation = Literal["auto", "process", "landlock", "namespace", "oci", "gvisor", "kata"]
+Exclude = Annotated[str, Meta(min_length=1, max_length=limits.EXCLUDE_LENGTH_MAX)]
+"""Files of a workspace that no snapshot holds: a pattern as shells have them (`*`, `?`, `[…]`). Without a slash it is matched
+with each name, with one with the whole path; what lies below an excluded directory is excluded."""
+Excludes = Annotated[tuple[Exclude, ...], Meta(max_length=limits.EXCLUDES_MAX)]
 OnInterrupt = Literal["rerun", "resume", "fail"]
 Durability = Literal["saved", "relaxed"]
 
@@ -55,6 +60,8 @@ class PoolSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     durability: Durability = "saved"
     """`saved`: a task's result waits until its files are saved. `relaxed`: it does not wait for a store that can't be used;
     what such a task did is lost with its pod."""
+    exclude: Excludes = ()
+    """What no snapshot holds: it is lost with the pod. Holds for pods that are made from then on."""
     idle_release_s: Annotated[float, Meta(gt=0, le=7 * 24 * 3600)] = 600.0
     """Seconds that an idle session keeps its pod before it is released."""
     batch_first_every: Annotated[int, Meta(ge=2, le=1000)] = 10
@@ -94,6 +101,11 @@ def check_pools(pools: Sequence[PoolSpec]) -> tuple[PoolSpec, ...]:
         if pool.name in names:
             raise InvalidMessage(f"pool.name: {pool.name!r} is declared twice")
         names.add(pool.name)
+        for pattern in pool.exclude:
+            if not pattern.strip("/") or pattern != pattern.strip() or set(pattern) & set(",\0"):
+                raise InvalidMessage(
+                    f"pool {pool.name!r}: exclude: {pattern!r}: a name or path expected, without commas and outer spaces"
+                )
         if pool.stock > pool.pods_max:
             raise InvalidMessage(
                 f"pool {pool.name!r}: stock {pool.stock} is above pods_max {pool.pods_max}"

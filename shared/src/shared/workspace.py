@@ -14,6 +14,7 @@ from msgspec import Meta
 from shared import limits
 from shared.errors import ErrorInfo
 from shared.messages import Message
+from shared.pools import Excludes
 
 SnapshotId = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\s)")]
 """blake3 of the snapshot's body, hexadecimal."""
@@ -131,6 +132,8 @@ class CheckpointAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
     """`save`, `rescue`: the newest head, on which the new snapshot builds. `restore`: what is wanted."""
     wanted: Wanted | None = None
     """`retain`: which snapshot, as people name it."""
+    exclude: Excludes = ()
+    """`save`: patterns of files that the snapshot does not hold."""
     frozen: bool = False
     """User code stands still until `scanned`."""
     left_s: float = 60.0
@@ -154,6 +157,8 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     task: str = ""
     """The task whose effects are in it in part; empty: none. A rescue is due only where the record is about the same
     task, or where this is empty: else the task has another's result, and what it did here is nobody's."""
+    exclude: Excludes = ()
+    """Patterns of files that a snapshot of it does not hold."""
 
 
 POLL_S = 1.0

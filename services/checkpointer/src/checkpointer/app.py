@@ -21,12 +21,13 @@ from checkpointer.adapters.stores.opening import open_store
 from checkpointer.adapters.stores.over_nats import PENDING_BYTES
 from checkpointer.adapters.voice import BusVoice
 from checkpointer.core.scans import FileOwner
+from checkpointer.core.verify import MISSING
 from checkpointer.loops.beat import beat
 from checkpointer.loops.collect_garbage import Collector
 from checkpointer.loops.delete_session import Deleter
 from checkpointer.loops.keep import Keeper
 from checkpointer.loops.look_after import Caretaker
-from checkpointer.loops.measure import Measured
+from checkpointer.loops.measure import Measured, note_bad
 from checkpointer.loops.open_store import Opening
 from checkpointer.loops.patient_store import PatientStore
 from checkpointer.loops.probe_store import probe_store
@@ -46,6 +47,7 @@ from shared.metrics import DECLARED, Book
 from shared.probes import Health, nats_problem, note_contact_often, probed
 from shared.record import Record
 from shared.service import Stop
+from shared.verified import PackDamage
 from shared.workspace import CheckpointAsk, CheckpointerBeat
 
 log = logs.get(__name__)
@@ -74,7 +76,7 @@ async def run(settings: CheckpointerSettings, stop: Stop) -> None:
             await _serve(settings, bus, desk, tasks)
             await _keep(bus, Keeper(StreamHeads(bus), SnapshotLooker(lambda: opening.store)), tasks)
             say = _beats(settings, opening, desk)
-            caretaker = await _caretaker(bus, opening)
+            caretaker = await _caretaker(bus, opening, book)
             aside = [
                 tasks.create_task(opening.run()),
                 tasks.create_task(caretaker.run()),
@@ -139,15 +141,22 @@ def _work(settings: CheckpointerSettings, bus: Bus, opening: Opening) -> Work:
     return Work(settings.subject_name, opening, at("work", records), truth, bounds)
 
 
-async def _caretaker(bus: Bus, opening: Opening) -> Caretaker:
+async def _caretaker(bus: Bus, opening: Opening, book: Book) -> Caretaker:
     """Return what deletes and collects; it hears every record that is stored."""
     heads, records = StreamHeads(bus), StreamRecords(bus)
+
+    def found(one: PackDamage) -> None:
+        note_bad(book, "scrub", is_missing=one.what == MISSING)
 
     def tools() -> tuple[Deleter, Collector, Scrubber]:
         store = opening.store
         contents = StoredContents(store)
         collector = Collector(store, heads, records, contents)
-        return Deleter(collector, heads), collector, Scrubber(store, heads, records, contents)
+        return (
+            Deleter(collector, heads),
+            collector,
+            Scrubber(store, (heads, records), contents, found),
+        )
 
     caretaker = Caretaker(heads, records, tools)
 

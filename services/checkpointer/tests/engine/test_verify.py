@@ -18,14 +18,14 @@ from msgspec.structs import replace
 
 from checkpointer.adapters.contents import StoredContents
 from checkpointer.adapters.engine.save import SaveJob, Watcher, save
-from checkpointer.core.verify import Wanted
+from checkpointer.core.verify import MISSING, Wanted
 from checkpointer.loops.scrub import Scrubber
 from checkpointer.loops.verify_store import verify_store
 from checkpointer.testing.actors import SID, first_world
 from checkpointer.testing.interleave import Seen
 from checkpointer.testing.world import FakeHeads, FakeRecords, Truth
 from shared.errors import Unavailable
-from shared.verified import StoreVerified
+from shared.verified import PackDamage, StoreVerified
 from shared.workspace import Retained, SnapshotRef, WorkspaceHead
 
 FORK = "01J8ZQ5XKQJ9V3N7C2B4D6F8G1"
@@ -150,7 +150,8 @@ async def test_scrubbing_names_what_rots_and_not_what_was_let_go(there: Verified
     truth.records[session], truth.heads[session] = (record, 1), (head, 1)
     store = there.rig.store
     heads, records = FakeHeads(truth, seen), FakeRecords(truth, seen)
-    scrubber = Scrubber(store, heads, records, StoredContents(store))
+    told: list[PackDamage] = []
+    scrubber = Scrubber(store, (heads, records), StoredContents(store), told.append)
     assert await scrubber.scrub(tenant, session) == ()
 
     flip(0.3)(there.file(there.second))
@@ -160,6 +161,7 @@ async def test_scrubbing_names_what_rots_and_not_what_was_let_go(there: Verified
     there.file(there.second).unlink()
     (damage,) = await scrubber.scrub(tenant, session)
     assert damage.what == "it is not there"
+    assert [one.what == MISSING for one in told] == [False, True]
 
     reads = heads.read
 

@@ -70,7 +70,11 @@ class Worker:
             on_delivery=self._make_ready,
         )
         spec, facts = pod.spec, pod.sandbox
-        checkpointer = NodeCheckpointer(bus, spec, pod.folder) if facts.checkpointer else None
+        checkpointer = (
+            NodeCheckpointer(bus, spec, pod.folder, settings.exclude)
+            if facts.checkpointer
+            else None
+        )
         self._files = FileKeeper(
             None if checkpointer is None else at("keep_files", checkpointer),
             at("keep_files", sandbox),

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from shared.pools import Durability, OnInterrupt
+from shared.pools import Durability, Excludes, OnInterrupt
 from shared.traces.context import Sampling
 
 
@@ -22,6 +22,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Seconds between checkpoints in the middle of a task."""
     durability: Durability = "saved"
     """Whether a result waits for a store that can't be used."""
+    exclude: Excludes = ()
+    """Patterns of files that no snapshot holds."""
     fence_s: Annotated[float, Meta(gt=1)] = 4.0
     """T_fence: without contact for this long less `fence_margin_s`, user code is frozen."""
     fence_margin_s: Annotated[float, Meta(gt=0)] = 1.0

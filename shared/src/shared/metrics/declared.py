@@ -41,8 +41,8 @@ LABELS: Final = {
     "phase": "`starting`, `warm` or `bound`",
     "state": "a record's state; of nodes `alive` or `silent`",
     "outcome": "of pods `asked`, `refused` or `unanswered`; of jobs `done`, `cancelled` or an error's code",
-    "op": "`save`, `restore`, `rescue`, `look` or `retain`",
-    "reason": "which bound or fault it was",
+    "op": "`save`, `restore`, `rescue`, `look` or `retain`; of bad packs also `scrub`",
+    "reason": "which bound or fault it was; of bad packs `damaged` or `missing`",
     "method": "`GET`, `POST`, `PUT`, `DELETE`, `WEBSOCKET`, …; a strange one is `other`",
     "route": "a route's template, `/v1/tasks/{task:str}`; what is refused before any route is `refused`",
     "code": "the answer's status code; 0: the asker was gone before there was one",
@@ -188,6 +188,12 @@ CHECKPOINT_AGE = _gauge(
 CHECKPOINTS_LATE = _gauge(
     "checkpoints_late", "Sessions whose snapshot is older than the bound: alarm when it is not 0."
 )
+CHECKPOINT_PACKS_BAD = _counter(
+    "checkpoint_packs_bad",
+    "Packs that were found damaged, or gone though the store had taken them, each time they are found: alarm when it grows.",
+    "op",
+    "reason",
+)
 CHECKPOINT_STORE_UP = _gauge(
     "checkpoint_store_up", "1 while the store of packs can be used; else 0."
 )
@@ -230,7 +236,7 @@ DECLARED: Final[dict[Service, tuple[Metric, ...]]] = {
     "worker-agent": (*COMMON, *ON_THE_BUS),
     "checkpointer": (
         *COMMON, *ON_THE_BUS, CHECKPOINT_JOBS, CHECKPOINT_DURATION, CHECKPOINT_BYTES, CHECKPOINT_INTERVAL, CHECKPOINT_AGE,
-        CHECKPOINTS_LATE, CHECKPOINT_STORE_UP,
+        CHECKPOINTS_LATE, CHECKPOINT_PACKS_BAD, CHECKPOINT_STORE_UP,
     ),
     "provisioner": COMMON,
 }  # fmt: skip

@@ -13,6 +13,7 @@ from checkpointer.adapters.engine.threads import Bridge, Packs, Transfers
 from checkpointer.adapters.files.room import clear
 from checkpointer.adapters.pods.names import check_pod
 from checkpointer.core.entries import show
+from checkpointer.core.excludes import Excludes
 from checkpointer.core.scans import Look
 from checkpointer.ports.engine import Owner, Place, Progress
 from checkpointer.ports.pods import PodFolders
@@ -60,7 +61,8 @@ class SnapshotEngine:
                     task=owner.task,
                     position=owner.position,
                     cache=self._pods.cache(place.pod),
-                    look=Look(owner=self._pods.owner),
+                    look=Look(owner=self._pods.owner, excludes=Excludes(owner.exclude)),
+                    excludes=owner.exclude,
                 )
                 saved = save(job, bridge, watcher)
             progress.torn = tuple(show(path) for path in saved.torn[:TORN_MAX])

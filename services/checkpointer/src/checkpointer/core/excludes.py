@@ -7,8 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-PATTERNS_MAX: Final = 64
-PATTERN_BYTES_MAX: Final = 1024
+from shared.limits import EXCLUDE_LENGTH_MAX, EXCLUDES_MAX
+
+PATTERN_BYTES_MAX: Final = 4 * EXCLUDE_LENGTH_MAX
+"""No character has more than four bytes."""
 
 
 class Excludes:
@@ -24,8 +26,8 @@ class Excludes:
         Raises:
             ValueError: too many, too long, or an empty one.
         """
-        if len(patterns) > PATTERNS_MAX:
-            raise ValueError(f"{len(patterns)} exclude patterns, at most {PATTERNS_MAX}")
+        if len(patterns) > EXCLUDES_MAX:
+            raise ValueError(f"{len(patterns)} exclude patterns, at most {EXCLUDES_MAX}")
         for pattern in patterns:
             if not pattern.strip("/") or len(pattern.encode()) > PATTERN_BYTES_MAX:
                 raise ValueError(

@@ -16,6 +16,8 @@ from shared.errors import Damaged, InvalidMessage, LimitExceeded
 from shared.verified import PackDamage
 from shared.workspace import SnapshotRef
 
+MISSING = "it is not there"
+"""`PackDamage.what` of a pack that a snapshot needs and the store lacks."""
 NO_PACK = "it does not begin like a pack"
 
 
@@ -132,7 +134,7 @@ def judge(
         for key in body.needs if body else (ref.pack,):
             needers.setdefault(key, set()).add(name)
             if key not in seen:
-                wrong.setdefault((key, "it is not there"), set()).add(name)
+                wrong.setdefault((key, MISSING), set()).add(name)
         if body is None and ref.pack in seen and not seen[ref.pack].damage:
             is_pack = seen[ref.pack].is_pack
             text = f"snapshot {ref.id[:12]} is not in it" if is_pack else NO_PACK

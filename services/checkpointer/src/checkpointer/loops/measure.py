@@ -10,13 +10,15 @@ from checkpointer.core.ages import Ages
 from checkpointer.loops.serve import Work
 from checkpointer.ports.engine import Progress
 from shared import logs
-from shared.errors import ServiceError
+from shared.errors import Damaged, NotFound, ServiceError
 from shared.metrics import Book, declared
 from shared.workspace import CheckpointAsk, SnapshotRef
 
 log = logs.get(__name__)
 
 EVERY_S = 1.0
+READERS = frozenset({"restore", "save", "rescue"})
+"""Jobs that read packs: of the snapshot that they bring, or build on."""
 
 
 class Measured:
@@ -40,6 +42,8 @@ class Measured:
             outcome = "done"
         except ServiceError as exc:
             outcome = exc.code
+            if isinstance(exc, (Damaged, NotFound)) and ask.op in READERS:
+                note_bad(self._book, ask.op, is_missing=isinstance(exc, NotFound))
             raise
         finally:
             now = time.monotonic()
@@ -67,3 +71,14 @@ class Measured:
             for session, age_s in fresh:
                 log.error("checkpoint.late", session_id=session, age_s=round(age_s, 1))
             await asyncio.sleep(EVERY_S)
+
+
+def note_bad(book: Book, op: str, *, is_missing: bool) -> None:
+    """Count a pack that is not what the store had taken.
+
+    Args:
+        book: where it is counted.
+        op: what found it.
+        is_missing: it is gone; else it is damaged.
+    """
+    book.add(declared.CHECKPOINT_PACKS_BAD, op, "missing" if is_missing else "damaged")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from checkpointer.core.frames import Codec
 from checkpointer.core.heads import live_snapshots
@@ -24,13 +25,17 @@ class Scrubber:
     """Scrubs one session at a time, pack by pack."""
 
     def __init__(
-        self, store: BlobStore, heads: Heads, records: Records, snapshots: Snapshots
+        self,
+        store: BlobStore,
+        truth: tuple[Heads, Records],
+        snapshots: Snapshots,
+        on_found: Callable[[PackDamage], None] = lambda _: None,
     ) -> None:
-        """Read from `store` what the others name."""
+        """Read from `store` what the others name; tell `on_found` of each damaged or missing pack."""
         self._store = store
-        self._heads = heads
-        self._records = records
+        self._heads, self._records = truth
         self._snapshots = snapshots
+        self._on_found = on_found
 
     async def scrub(self, tenant: str, session: str) -> tuple[PackDamage, ...]:
         """Read all packs of a session's snapshots, and return what is damaged.
@@ -48,6 +53,7 @@ class Scrubber:
             if refs == await self._live(tenant, session):
                 for one in damage:
                     log.error("pack.damaged", pack=one.pack, what=one.what, sessions=one.sessions)
+                    self._on_found(one)
                 return damage
         return ()  # it changes too often: another time
 

@@ -89,7 +89,7 @@ class Work:
     async def _save(
         self, record: Record, ask: CheckpointAsk, progress: Progress
     ) -> SnapshotRef | None:
-        owner = Owner(epoch=ask.epoch, task=ask.task, position=record.position)
+        owner = Owner(epoch=ask.epoch, task=ask.task, position=record.position, exclude=ask.exclude)
 
         async def take(parent: SnapshotRef | None) -> SnapshotRef | None:
             return await self._engine.save(_place_of(ask), owner, parent, progress)
@@ -119,6 +119,7 @@ class Work:
         self, record: Record, ask: CheckpointAsk, progress: Progress
     ) -> SnapshotRef | None:
         mark = check_mark(ask, await self._engine.mark(ask.pod))
+        ask = msgspec.structs.replace(ask, exclude=mark.exclude)
         snapshot = await self._save(record, ask, progress)
         hold = Hold(rescuer(self._node), ask.epoch)
         for _ in range(WRITE_TRIES):

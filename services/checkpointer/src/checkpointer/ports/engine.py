@@ -28,6 +28,8 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     task: str = ""
     position: int = 0
     """Inbox sequence up to which all tasks are done."""
+    exclude: tuple[str, ...] = ()
+    """Patterns of files that it does not hold."""
 
 
 class Progress:

@@ -154,9 +154,12 @@ class Owned:
             subject, messages.encode(self.record), expected_seq=self.seq
         )
 
-    def mark(self, *, session: str = "", epoch: int = 1, task: str = "") -> None:
+    def mark(
+        self, *, session: str = "", epoch: int = 1, task: str = "", exclude: tuple[str, ...] = ()
+    ) -> None:
         """Say of the pod's workspace that it is this session's, as a worker does."""
-        mark = Mark(session=session or self.record.session, epoch=epoch, task=task)
+        session = session or self.record.session
+        mark = Mark(session=session, epoch=epoch, task=task, exclude=exclude)
         self.live.mark(self.pod, mark)
 
     @property

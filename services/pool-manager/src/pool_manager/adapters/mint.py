@@ -72,6 +72,7 @@ class SpecMint:
                 f"{WORKER}ON_INTERRUPT": pool.on_interrupt,
                 f"{WORKER}CHECKPOINT_EVERY_S": str(pool.checkpoint_every_s),
                 f"{WORKER}DURABILITY": pool.durability,
+                f"{WORKER}EXCLUDE": ",".join(pool.exclude),
                 f"{WORKER}FULL_TENANTS": ",".join(self.full_tenants[:TOLD_MAX]),
             },
         )

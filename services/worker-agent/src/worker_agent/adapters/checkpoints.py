@@ -35,8 +35,11 @@ SCANNED: frozenset[JobState] = frozenset({"scanned", "gate_open", "done", "faile
 class NodeCheckpointer:
     """Implements `ports.Workspaces`."""
 
-    def __init__(self, bus: Bus, spec: PodSpec, folder: Path) -> None:
-        """Ask about the pod of `spec`, whose own folder is `folder`."""
+    def __init__(
+        self, bus: Bus, spec: PodSpec, folder: Path, exclude: tuple[str, ...] = ()
+    ) -> None:
+        """Ask about the pod of `spec`, whose own folder is `folder`; of its files these are not saved."""
+        self._exclude = exclude
         self._bus = bus
         self._spec = spec
         self._mark = folder / MARK
@@ -55,7 +58,7 @@ class NodeCheckpointer:
     ) -> SnapshotRef | None:
         """Save the workspace; return its snapshot, or None where it is empty and always was."""
         ask = self._ask("save", record, task, left_s)
-        ask = msgspec.structs.replace(ask, snapshot=base, frozen=True)
+        ask = msgspec.structs.replace(ask, snapshot=base, frozen=True, exclude=self._exclude)
         return (await self._end_of(ask, on_scanned)).snapshot
 
     async def restore(
@@ -75,7 +78,7 @@ class NodeCheckpointer:
     def mark(self, record: Record, task: str) -> None:
         """Say on the node's disk what is in the workspace. Not synced: it is for whoever outlives this process."""
         written = self._mark.with_suffix(".new")
-        mark = Mark(session=record.session, epoch=record.epoch, task=task)
+        mark = Mark(session=record.session, epoch=record.epoch, task=task, exclude=self._exclude)
         try:
             written.write_bytes(messages.encode(mark))
             written.rename(self._mark)
