@@ -14,7 +14,7 @@ import msgspec
 from agent_sandbox.provisioner import certificates
 from agent_sandbox.provisioner.certificates import Pair
 from agent_sandbox.provisioner.settings import ProvisionerSettings
-from shared.cluster import ServerSettings, Trust, render
+from shared.cluster import ServerSettings, TlsFiles, Trust, render
 from shared.cluster.ports import ServerPorts
 from shared.errors import InvalidMessage
 from shared.identity import (
@@ -37,6 +37,8 @@ PORTS = ServerPorts(client=4222, route=6222, monitor=8222, edge=4223)
 STATEFUL_SET = HEADLESS = "nats"
 EDGE_SERVICE = "client-edge"
 STORE_DIR = "/data"
+CONFIG_DIR = "/etc/nats"
+"""Where servers find their Secret."""
 TOKEN_BYTES = 32
 GATEWAY_DIR = "/etc/agent-sandbox/tenants"
 """Where gateways find their Secret."""
@@ -147,6 +149,7 @@ def _server(name: str, settings: ProvisionerSettings, trust: Trust) -> ServerSet
         log_file="",
         trust=trust,
         host="0.0.0.0",  # noqa: S104 - a pod's own address; network policies say who reaches it
+        tls=TlsFiles(*(f"{CONFIG_DIR}/{file}" for file in (CERTIFICATE, KEY, AUTHORITY))),
         advertise_route=f"{name}.{HEADLESS}:{PORTS.route}",
     )
 

@@ -14,7 +14,7 @@ from agent_sandbox.provisioner.contents import COUNT, Data, Root
 from agent_sandbox.provisioner.ports import Keeper, Objects, Place, Workload
 from agent_sandbox.provisioner.settings import ProvisionerSettings
 from shared import logs
-from shared.bus import Bus, BusOptions, leaders
+from shared.bus import Bus, BusOptions, Tls, leaders
 from shared.bus.provision import provision
 from shared.cluster import monitor
 from shared.errors import InvalidMessage, NotFound, Rejected, ServiceError
@@ -186,6 +186,7 @@ class SettingUp:
             servers=contents.server_urls(self._settings),
             name="provisioner",
             credential=signer.mint("provisioner", roles.provisioner(), expires_s=600),
+            tls=Tls(ca_pem=root.authority.certificate),
         )
         bus = await Bus.connect(options, deadline_s=CONNECT_S)
         try:

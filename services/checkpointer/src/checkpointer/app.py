@@ -37,7 +37,7 @@ from checkpointer.loops.work import Bounds, Work
 from checkpointer.ports.pods import PodFolders
 from checkpointer.settings import CheckpointerSettings
 from shared import logs, subjects
-from shared.bus import Bus, BusOptions, Message
+from shared.bus import Bus, BusOptions, Message, Tls
 from shared.bus.renewal import follow_file
 from shared.errors import ServiceError
 from shared.failpoints import Failpoints
@@ -188,6 +188,7 @@ def _options(settings: CheckpointerSettings) -> BusOptions:
         name=f"ckpt-{settings.subject_name}",
         # Read again at each connect: whoever started the node may have renewed it.
         credential=(lambda: read_credential(Path(path))) if path else None,
+        tls=None if settings.ca_file is None else Tls(ca_file=settings.ca_file),
     )
 
 

@@ -21,6 +21,8 @@ class CheckpointerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     """Its node's name. On Kubernetes as the cluster has it, dots and all."""
     servers: tuple[str, ...]
     """NATS servers."""
+    ca_file: str | None = None
+    """Certificates of the authorities that vouch for the servers, PEM; None: they speak plain TCP."""
     credential_file: str | None = None
     """File with its NATS user."""
     pods: Literal["local", "kubelet"] = "local"

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from client_edge.adapters.relay import Relay
+from client_edge.adapters.tls import read_sides
 from client_edge.core.shares import Shares
 from client_edge.loops.count import count
 from client_edge.settings import EdgeSettings
@@ -30,12 +31,14 @@ async def run(settings: EdgeSettings, stop: Stop) -> None:
 
     Raises:
         InvalidMessage: the key's file is damaged.
+        Rejected: a file for TLS is.
         OSError: it can not listen there.
     """
     connections_max = allow_files(settings.connections_max)
     shares = Shares(settings.tenant_connections_max, settings.tenant_half_sent_bytes_max)
     place = (settings.server_host, settings.server_port)
-    relay = Relay(place, read_key(Path(settings.key_file)), connections_max, shares)
+    sides = None if settings.tls_files is None else read_sides(*settings.tls_files)
+    relay = Relay(place, read_key(Path(settings.key_file)), connections_max, shares, sides)
     health, book = Health(settings.ready_file), Book(DECLARED["client-edge"])
     watch = ServerWatch([place])
     health.require("server", watch.problem)

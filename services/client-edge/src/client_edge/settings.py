@@ -33,6 +33,12 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Clients of one tenant at once; further ones are turned away, with the reason."""
     tenant_half_sent_bytes_max: Annotated[int, Meta(ge=1)] = limits.TENANT_HALF_SENT_BYTES_MAX
     """Bytes of one tenant's messages that are here in part; the connection that passes it is ended, with the reason."""
+    tls_ca_file: str | None = None
+    """Certificates of the authorities that vouch for the server, PEM. None: neither side is encrypted."""
+    tls_cert_file: str | None = None
+    """What clients are shown, PEM."""
+    tls_key_file: str | None = None
+    """Its key, PEM."""
     ready_file: str | None = None
     """Exists exactly while it is ready."""
     probes: str | None = None
@@ -40,3 +46,20 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     probes_url_file: str | None = None
     """Holds the URL of the probes while they are there."""
     log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        """Check what types cannot.
+
+        Raises:
+            ValueError: some of the files for TLS, and not all.
+        """
+        files = (self.tls_ca_file, self.tls_cert_file, self.tls_key_file)
+        if any(files) and not all(files):
+            raise ValueError("tls_ca_file, tls_cert_file and tls_key_file belong together")
+
+    @property
+    def tls_files(self) -> tuple[str, str, str] | None:
+        """Authorities, certificate, key; None: nothing is encrypted."""
+        if self.tls_ca_file and self.tls_cert_file and self.tls_key_file:
+            return self.tls_ca_file, self.tls_cert_file, self.tls_key_file
+        return None

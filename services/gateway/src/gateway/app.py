@@ -58,7 +58,8 @@ async def _serve(
     health, book = seen
     tenants = Tenants(Path(settings.tenants_file))
     tenants.refresh()
-    clients = Clients(tenants, settings.servers)
+    ca = Path(settings.ca_file) if settings.ca_file else None
+    clients = Clients(tenants, settings.servers, ca)
     meter = Meter(settings.name)
     streams = Streams(
         settings.tenant_streams_max, lambda count: book.set(declared.GATEWAY_STREAMS, value=count)

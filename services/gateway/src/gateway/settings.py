@@ -21,6 +21,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """For logs and statistics."""
     servers: tuple[str, ...]
     """Addresses of the client edges."""
+    ca_file: str | None = None
+    """Certificates of the authorities that vouch for them, PEM; None: they speak plain TCP."""
     tenants_file: str
     """JSON of `gateway.adapters.tenants.TenantsFile`, mode 0600: who may come in, and as whom. Read again when it changes."""
     host: str = "127.0.0.1"

@@ -24,6 +24,8 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     nats_servers: Annotated[tuple[str, ...], Meta(min_length=1)]
     """Addresses of the NATS servers; workers are given the same."""
+    nats_ca_file: str | None = None
+    """Certificates of the authorities that vouch for the servers, PEM; None: they speak plain TCP."""
     credential_file: str
     """Credential of this pool-manager (role `pool_manager` of the same `name`). Read again when it ends soon."""
     signer_file: str

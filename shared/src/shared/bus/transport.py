@@ -47,7 +47,7 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
         Rejected: a file cannot be read, or holds no certificate or key.
     """
     try:
-        context = ssl.create_default_context(cafile=tls.ca_file)
+        context = ssl.create_default_context(cafile=tls.ca_file or None, cadata=tls.ca_pem or None)
         if tls.cert_file:
             context.load_cert_chain(tls.cert_file, tls.key_file or None)
     except OSError as exc:  # an SSLError is one, too

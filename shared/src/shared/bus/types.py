@@ -54,8 +54,10 @@ class PubAck(msgspec.Struct, frozen=True):
 class Tls(msgspec.Struct, frozen=True, kw_only=True):
     """How to connect to servers that speak TLS. A server that does not is refused: nothing is sent to it."""
 
-    ca_file: str
-    """Certificates of the authorities that we believe, PEM."""
+    ca_file: str = ""
+    """File with certificates of the authorities that we believe, PEM. Empty, as `ca_pem`: the system's."""
+    ca_pem: str = ""
+    """Such certificates themselves."""
     cert_file: str = ""
     """Our own certificate, PEM, where the servers ask for one."""
     key_file: str = ""

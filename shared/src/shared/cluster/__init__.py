@@ -2,7 +2,7 @@
 
 from shared.cluster.binary import find_binary
 from shared.cluster.cluster import Cluster, open_cluster
-from shared.cluster.config import ServerLimits, ServerSettings, Trust, render
+from shared.cluster.config import ServerLimits, ServerSettings, TlsFiles, Trust, render
 from shared.cluster.errors import ClusterFailed
 from shared.cluster.layout import Layout, open_layout
 from shared.cluster.server import ServerProcess, running_pid
@@ -14,6 +14,7 @@ __all__ = [
     "ServerLimits",
     "ServerProcess",
     "ServerSettings",
+    "TlsFiles",
     "Trust",
     "find_binary",
     "open_cluster",

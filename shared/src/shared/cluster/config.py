@@ -41,6 +41,15 @@ class Trust(msgspec.Struct, frozen=True):
     """Folder of a full resolver, which keeps accounts on disk and takes updates; None: those above, in memory."""
 
 
+class TlsFiles(msgspec.Struct, frozen=True):
+    """A server's certificate: shown to clients, and both ways between servers."""
+
+    cert: str
+    key: str
+    ca: str
+    """Who vouches for the other servers."""
+
+
 class ServerSettings(msgspec.Struct, frozen=True):
     """One server of a cluster."""
 
@@ -57,6 +66,8 @@ class ServerSettings(msgspec.Struct, frozen=True):
     limits: ServerLimits = ServerLimits()
     host: str = LOOPBACK
     """Where it listens."""
+    tls: TlsFiles | None = None
+    """None: nothing is encrypted, as on loopback."""
     advertise_client: str = ""
     """What clients are told as its address, `host:port`; empty: where it listens."""
     advertise_route: str = ""
@@ -71,7 +82,7 @@ def render(settings: ServerSettings) -> str:
 server_name: {_text(settings.name)}
 listen: "{settings.host}:{ports.client}"
 {_advertise("client_advertise", settings.advertise_client)}http: "{settings.host}:{ports.monitor}"
-{_log(settings)}max_payload: {limits.payload_bytes}
+{_tls(settings.tls, verify=False)}{_log(settings)}max_payload: {limits.payload_bytes}
 
 # A client that hangs is noticed after three of these.
 ping_interval: "{round(limits.client_ping_s * 1000)}ms"
@@ -101,7 +112,7 @@ cluster {{
   ping_max: 2
   # Clients are to know the edges' addresses, and no others.
   no_advertise: true
-}}
+{_tls(settings.tls, verify=True)}}}
 
 {_trust(settings.trust)}"""
 
@@ -114,6 +125,14 @@ log_file: {_text(settings.log_file)}
 logfile_size_limit: {settings.limits.log_bytes}
 logfile_max_num: 2
 """
+
+
+def _tls(files: TlsFiles | None, *, verify: bool) -> str:
+    if files is None:
+        return ""
+    names = {"cert_file": files.cert, "key_file": files.key, "ca_file": files.ca}
+    asked = ", verify: true" if verify else ""
+    return f"tls {{ {_pairs(names)}{asked}, timeout: 5 }}\n"
 
 
 def _advertise(option: str, address: str) -> str:

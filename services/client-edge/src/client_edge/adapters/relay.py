@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from client_edge.adapters import tls
+from client_edge.adapters.side import Side
 from client_edge.adapters.tenants import tenant_of
 from client_edge.core.filter import ClientHalf
 from client_edge.core.greeting import Greeting
@@ -20,8 +22,6 @@ log = logs.get(__name__)
 
 DIAL_S = 1.0
 """A server that has not said who it is by then hangs: the client had better try another edge."""
-CLOSE_S = 2.0
-"""What was said last gets so long to arrive."""
 LOG_EVERY_S = 5.0
 """Of each thing that clients do, one line in this time: they must not fill the disk."""
 
@@ -38,10 +38,15 @@ class Relay:
     """All connections of one edge."""
 
     def __init__(
-        self, place: tuple[str, int], key: Key, connections_max: int, shares: Shares
+        self,
+        place: tuple[str, int],
+        key: Key,
+        connections_max: int,
+        shares: Shares,
+        sides: tls.Sides | None = None,
     ) -> None:
-        """Lead to the server at `place`; sign with `key`. No tenant gets more than its share."""
-        (self.host, self.port), self.key = place, key
+        """Lead to the server at `place`; sign with `key`. No tenant gets more than its share. Encrypt where `sides` say how."""
+        self.place, self.key, self.sides = place, key, sides
         self.connections_max, self.shares = connections_max, shares
         self.open: set[ClientSide] = set()
         self.dialling: set[asyncio.Task[None]] = set()
@@ -96,42 +101,7 @@ class Relay:
             side.abort()
 
 
-class _Side(asyncio.Protocol):
-    """One of the two sockets; what one can not take holds the other."""
-
-    def __init__(self) -> None:
-        self.transport: asyncio.Transport | None = None
-        self.peer: _Side | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-    def pause_writing(self) -> None:
-        if self.peer is not None and self.peer.transport is not None:
-            self.peer.transport.pause_reading()
-
-    def resume_writing(self) -> None:
-        if self.peer is not None and self.peer.transport is not None:
-            self.peer.transport.resume_reading()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self.peer is not None:
-            self.peer.end()
-
-    def end(self) -> None:
-        """Close once what is queued is sent, at the latest in CLOSE_S."""
-        if self.transport is not None and not self.transport.is_closing():
-            self.transport.close()
-            asyncio.get_running_loop().call_later(CLOSE_S, self.transport.abort)
-
-    def abort(self) -> None:
-        """Close at once."""
-        if self.transport is not None:
-            self.transport.abort()
-
-
-class ClientSide(_Side):
+class ClientSide(Side):
     """A client's connection."""
 
     def __init__(self, relay: Relay) -> None:
@@ -145,6 +115,16 @@ class ClientSide(_Side):
         """Tenant under which it is counted, once a server has taken its credential."""
         self._held_bytes = 0
         self._token: str | None = None
+        self._early = b""
+
+    def hear(self, half: ClientHalf) -> None:
+        """Hear the client from now on."""
+        assert self.transport is not None
+        self.half = half
+        early, self._early = self._early, b""
+        if early:
+            self.data_received(early)
+        self.transport.resume_reading()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Dial the server; the client is heard once that has said who it is."""
@@ -164,17 +144,33 @@ class ClientSide(_Side):
         self.peer = server = _ServerSide(self, relay)
         try:
             async with asyncio.timeout(DIAL_S):
-                await asyncio.get_running_loop().create_connection(
-                    lambda: server, relay.host, relay.port
-                )
-                await server.greeted.wait()
-        except OSError as exc:  # a timeout, too
+                if relay.sides is None:
+                    await asyncio.get_running_loop().create_connection(lambda: server, *relay.place)
+                    await server.greeted.wait()
+                    return
+                dialled, line = await tls.dial(relay.place, server, relay.sides.to_server)
+                server.connection_made(dialled)
+        except (OSError, InvalidMessage) as exc:  # a timeout, too
             relay.refuse(self, "server.not_reached", str(exc) or f"no word within {DIAL_S} s")
+            server.abort()
+        else:
+            await self._encrypt(server, line, relay.sides)
+
+    async def _encrypt(self, server: _ServerSide, line: bytes, sides: tls.Sides) -> None:
+        """Shake hands with the client; only then it is heard."""
+        assert self.transport is not None
+        try:
+            self.transport = await tls.welcome(self.transport, self, sides.to_clients, line)
+            server.greet(line)
+        except (OSError, InvalidMessage) as exc:
+            self._relay.refuse(self, "client.not_encrypted", str(exc))
             server.abort()
 
     def data_received(self, data: bytes) -> None:
         """Let through what the filter leaves."""
-        assert self.half is not None, "the client is not heard before"
+        if self.half is None:  # right behind the handshake, before anybody could hold it back
+            self._early += data
+            return
         assert self.peer is not None
         assert self.peer.transport is not None
         refused = self.half.refused
@@ -234,7 +230,7 @@ class ClientSide(_Side):
         super().connection_lost(exc)
 
 
-class _ServerSide(_Side):
+class _ServerSide(Side):
     """The connection to the server for one client."""
 
     def __init__(self, client: ClientSide, relay: Relay) -> None:
@@ -265,8 +261,7 @@ class _ServerSide(_Side):
             half = self._client.half
             passed = greeting.feed(data, own_ping=half is not None and half.own_ping)
             if half is None and greeting.info is not None:
-                self._client.half = self._half(greeting.info)
-                client.resume_reading()
+                self._client.hear(self._half(greeting.info))
         except InvalidMessage as exc:
             log.warning("server.strange", error=str(exc))
             self._client.abort()
@@ -276,6 +271,16 @@ class _ServerSide(_Side):
                 self.greeted.set()
         if not greeting.known or self._client.admit():
             client.write(passed)
+
+    def greet(self, line: bytes) -> None:
+        """Take the server's first line, which the client has heard already.
+
+        Raises:
+            InvalidMessage: that is no server.
+        """
+        self._greeting.feed(line, own_ping=False)
+        self.greeted.set()
+        self._client.hear(self._half(line.rstrip()))
 
     def _half(self, line: bytes) -> ClientHalf:
         """Return the filter for what the client may say to this server.

@@ -22,7 +22,9 @@ CLOSE_S = 2.0
 class TenantClient:
     """A tenant's client: opened once, closed when the tenant is gone and nobody uses it any more."""
 
-    def __init__(self, tenant: str, access: TenantAccess, servers: tuple[str, ...]) -> None:
+    def __init__(
+        self, tenant: str, access: TenantAccess, servers: tuple[str, ...], ca: Path | None = None
+    ) -> None:
         """Open nothing yet."""
         self.tenant, self.access = tenant, access
         self._client = Client(
@@ -30,6 +32,7 @@ class TenantClient:
                 servers=servers,
                 credential=Path(access.credential),
                 tenant=tenant,
+                ca=ca,
                 connect_s=CONNECT_S,
             )
         )
@@ -79,10 +82,10 @@ class TenantClient:
 class Clients:
     """The clients of all tenants that came in."""
 
-    def __init__(self, tenants: Tenants, servers: tuple[str, ...]) -> None:
+    def __init__(self, tenants: Tenants, servers: tuple[str, ...], ca: Path | None = None) -> None:
         """Open nothing yet."""
         self._tenants = tenants
-        self._servers = servers
+        self._servers, self._ca = servers, ca
         self._open: dict[str, TenantClient] = {}
 
     @asynccontextmanager
@@ -97,7 +100,7 @@ class Clients:
             raise Forbidden(f"tenant {tenant} is not known any more")
         lent = self._open.get(tenant)
         if lent is None or lent.access.credential != access.credential:
-            former, lent = lent, TenantClient(tenant, access, self._servers)
+            former, lent = lent, TenantClient(tenant, access, self._servers, self._ca)
             self._open[tenant] = lent
             if former is not None and not former.users:
                 await _closed(former)

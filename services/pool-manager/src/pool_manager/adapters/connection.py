@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from pool_manager.settings import PoolSettings
-from shared.bus import Bus, BusOptions
+from shared.bus import Bus, BusOptions, Tls
 from shared.bus.renewal import follow_file
 from shared.bus.types import Tracer
 from shared.errors import Unavailable
@@ -27,6 +27,7 @@ def _options(
         servers=settings.nats_servers,
         name=name,
         credential=lambda: read_credential(Path(credential)),
+        tls=None if settings.nats_ca_file is None else Tls(ca_file=settings.nats_ca_file),
         tracer=tracer,
     )
 
