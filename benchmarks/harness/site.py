@@ -24,7 +24,10 @@ from agent_sandbox import Client, ClientOptions
 from agent_sandbox.embedded.bring_up import ask_pools
 from agent_sandbox.embedded.pools import to_toml
 from agent_sandbox.kubernetes.names import (
+    CA_KEY,
+    CREDENTIAL_KEY,
     EDGE_PORT,
+    EDGE_SERVICE,
     POOLS_KEY,
     POOLS_MAP,
     ROOT_KEY,
@@ -37,7 +40,7 @@ from agent_sandbox.kubernetes.names import (
 from agent_sandbox.kubernetes.reach import Place, read_secret
 from agent_sandbox.places import TENANT
 from harness.running import CannotMeasure, say
-from shared.bus import Bus, BusOptions
+from shared.bus import Bus, BusOptions, Tls
 from shared.errors import ServiceError
 from shared.identity import Identity, roles
 from shared.kubectl import Kubectl, Object, is_ready, wait_ready
@@ -53,8 +56,13 @@ AUDIT_VARIABLE = "AGENT_SANDBOX_AUDIT_LOG"
 """Names the API server's audit log, where this machine can read it."""
 
 
+class _Pair(msgspec.Struct):
+    certificate: str
+
+
 class _Root(msgspec.Struct):
     identity: Identity
+    authority: _Pair
 
 
 class Site:
@@ -75,7 +83,12 @@ class Site:
     def client(self) -> Client:
         """Return a client, not yet connected."""
         return Client(
-            ClientOptions(servers=self.edges(), credential=self._secrets / "client.creds")
+            ClientOptions(
+                servers=self.edges(),
+                credential=self._secrets / CREDENTIAL_KEY,
+                ca=self._secrets / CA_KEY,
+                server_name=EDGE_SERVICE,
+            )
         )
 
     async def second(self) -> Bus:
@@ -181,6 +194,7 @@ async def connect_admin(
             servers=tuple(sorted(servers, key=lambda one: one.endswith(rather_not or "-"))),
             name=name,
             credential=root.identity.signer.mint(name, roles.admin()),
+            tls=Tls(ca_pem=root.authority.certificate, server_name=EDGE_SERVICE),
         )
     )
 

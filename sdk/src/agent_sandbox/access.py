@@ -40,6 +40,8 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     ca: Path | None = None
     """Certificates (PEM) of the authority that vouches for servers or gateways; else `$AGENT_SANDBOX_CA`, else those
     that the system believes."""
+    server_name: str | None = None
+    """Name that the NATS servers' certificate must have, where their addresses are not in it; None: that of the address."""
     tenant: str = places.TENANT
     """Tenant of the credential; a gateway knows it by the token."""
     connect_s: float = 10.0
@@ -61,6 +63,8 @@ class Access(msgspec.Struct, frozen=True):
     token: str | None = None
     ca: Path | None = None
     """Authority to believe; None: the system's."""
+    server_name: str | None = None
+    """Name that the servers' certificate must have; None: that of the address."""
 
     def __repr__(self) -> str:
         """Name what is no secret."""
@@ -111,7 +115,8 @@ def find_access(options: ClientOptions, environ: Mapping[str, str]) -> Access:
         return Access(tuple(servers), None, _token(options, servers, environ), ca)
     if servers:
         named = credential or environ.get(places.CREDENTIAL_VARIABLE)
-        return Access(tuple(servers), _read(Path(named)) if named else None, ca=ca)
+        known_by = _read(Path(named)) if named else None
+        return Access(tuple(servers), known_by, ca=ca, server_name=options.server_name)
     folder = (state or places.default_state(environ)).expanduser()
     try:
         found = msgspec.json.decode((folder / places.CLUSTER_FILE).read_bytes(), type=_Cluster)
@@ -209,6 +214,8 @@ def bus_options(access: Access) -> BusOptions:
         name="client",
         credential=access.credential,
         nobody_s=NOBODY_S,
-        tls=None if access.ca is None else Tls(ca_file=str(access.ca)),
+        tls=None
+        if access.ca is None
+        else Tls(ca_file=str(access.ca), server_name=access.server_name or ""),
         tracer=find_tracer(),
     )

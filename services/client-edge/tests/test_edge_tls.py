@@ -31,13 +31,13 @@ class Encrypted(NamedTuple):
     port: int
     credential: Credential
 
-    def options(self, ca: str = "ca.pem") -> BusOptions:
+    def options(self, ca: str = "ca.pem", **named: str) -> BusOptions:
         """Return how a client connects to the edge."""
         return BusOptions(
             servers=(f"nats://127.0.0.1:{self.port}",),
             name="client",
             credential=self.credential,
-            tls=Tls(ca_file=str(self.folder / ca)) if ca else None,
+            tls=Tls(ca_file=str(self.folder / ca), **named),
         )
 
 
@@ -45,7 +45,7 @@ def write_certificates(folder: Path) -> None:
     """Write an authority, a strange one, and what the first has signed for 127.0.0.1."""
     now = datetime.datetime.now(datetime.UTC)
     ours, strange = certificates.make_authority(now), certificates.make_authority(now)
-    pair = certificates.make_certificate(ours, ["127.0.0.1"], 3600, now)
+    pair = certificates.make_certificate(ours, ["127.0.0.1", "servers.test"], 3600, now)
     for name, text in {
         "ca.pem": ours.certificate,
         "strange.pem": strange.certificate,
@@ -129,6 +129,17 @@ async def test_who_does_not_believe_the_edge_says_nothing(encrypted: Encrypted) 
         await Bus.connect(encrypted.options("strange.pem"), deadline_s=1)
 
     bus = await Bus.connect(encrypted.options(), deadline_s=10)
+    await bus.close()
+
+
+async def test_a_certificate_counts_by_the_name_that_is_asked_for(encrypted: Encrypted) -> None:
+    """Where an address is not in it, the name is said beside; another name is not believed. Also for a newer credential."""
+    with pytest.raises(Unavailable):
+        await Bus.connect(encrypted.options(server_name="somebody.else"), deadline_s=1)
+
+    bus = await Bus.connect(encrypted.options(server_name="servers.test"), deadline_s=10)
+    await bus.use_credential()
+    assert await bus.probe(timeout_s=5)
     await bus.close()
 
 

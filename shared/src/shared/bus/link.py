@@ -108,6 +108,7 @@ class Link:
             pending_size=4 * options.pending_bytes_max,  # our own bound refuses earlier
             flusher_queue_size=64,
             tls=self._tls,
+            tls_hostname=options.tls.server_name if options.tls else None,
             reconnect_to_server_handler=self.client.pick_server,
             signature_cb=self._shown.sign if with_credential else None,
             user_jwt_cb=self._shown.token if with_credential else None,

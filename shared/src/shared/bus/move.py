@@ -189,7 +189,8 @@ async def _introduce(client: Client, new: _Side) -> dict[str, Any]:
     line: bytes = await transport.readline()
     info: dict[str, Any] = json.loads(line.removeprefix(b"INFO "))
     if info.get("tls_required"):
-        hostname = server.tls_name or server.uri.hostname or ""
+        named = client.options.get("tls_hostname")
+        hostname = named or server.tls_name or server.uri.hostname or ""
         await transport.connect_tls(hostname, client.ssl_context, READ_BYTES, timeout_s)
     elif "tls" in client.options:
         raise Unavailable("TLS is wanted, the server speaks none")

@@ -62,6 +62,8 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
     """Our own certificate, PEM, where the servers ask for one."""
     key_file: str = ""
     """Its key, PEM; empty: it stands in `cert_file`."""
+    server_name: str = ""
+    """Name that their certificate must have; empty: that in the address at which they are reached."""
 
 
 class Tracer(Protocol):
