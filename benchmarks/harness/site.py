@@ -7,7 +7,6 @@ there, and opens the network policies for its own address. All of that is taken 
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import os
 import socket
@@ -17,8 +16,6 @@ from collections.abc import AsyncIterator, Iterator, Sequence, Set
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from agent_sandbox import Client, ClientOptions
 from agent_sandbox.embedded.bring_up import ask_pools
@@ -30,19 +27,15 @@ from agent_sandbox.kubernetes.names import (
     EDGE_SERVICE,
     POOLS_KEY,
     POOLS_MAP,
-    ROOT_KEY,
-    ROOT_SECRET,
-    SERVER_PORT,
-    SERVERS_LABEL,
     Namespaces,
     namespaces,
 )
 from agent_sandbox.kubernetes.reach import Place, read_secret
 from agent_sandbox.places import TENANT
 from harness.running import CannotMeasure, say
-from shared.bus import Bus, BusOptions, Tls
+from harness.servers import addresses, connect_admin, server_ips
+from shared.bus import Bus
 from shared.errors import ServiceError
-from shared.identity import Identity, roles
 from shared.kubectl import Kubectl, Object, is_ready, wait_ready
 from shared.pools import PoolSpec, parse_pools
 from shared.views import PoolView
@@ -54,15 +47,6 @@ OPEN_POLICY = "measured-from-outside"
 """NetworkPolicy that lets this machine reach servers, edges and gateways."""
 AUDIT_VARIABLE = "AGENT_SANDBOX_AUDIT_LOG"
 """Names the API server's audit log, where this machine can read it."""
-
-
-class _Pair(msgspec.Struct):
-    certificate: str
-
-
-class _Root(msgspec.Struct):
-    identity: Identity
-    authority: _Pair
 
 
 class Site:
@@ -173,56 +157,6 @@ async def open_site(
                 yield Site(kubectl, spaces, admin, secrets)
             finally:
                 await admin.close()
-
-
-async def connect_admin(
-    kubectl: Kubectl, spaces: Namespaces, name: str, *, rather_not: str = ""
-) -> Bus:
-    """Connect to the servers with all rights, minted from the root of trust.
-
-    Args:
-        kubectl: how to ask for it.
-        spaces: where it is.
-        name: of the connection.
-        rather_not: server to try last.
-    """
-    secret = await asyncio.to_thread(kubectl.get, "secret", ROOT_SECRET, namespace=spaces.system)
-    root = msgspec.json.decode(base64.b64decode(secret["data"][ROOT_KEY]), type=_Root)
-    servers = await asyncio.to_thread(addresses, kubectl, spaces, SERVER_PORT)
-    return await Bus.connect(
-        BusOptions(
-            servers=tuple(sorted(servers, key=lambda one: one.endswith(rather_not or "-"))),
-            name=name,
-            credential=root.identity.signer.mint(name, roles.admin()),
-            tls=Tls(ca_pem=root.authority.certificate, server_name=EDGE_SERVICE),
-        )
-    )
-
-
-def addresses(kubectl: Kubectl, spaces: Namespaces, port: int) -> tuple[str, ...]:
-    """Return the addresses of a port of the servers' pods that have one.
-
-    Raises:
-        CannotMeasure: none has.
-    """
-    found = tuple(f"nats://{pod_ip}:{port}" for pod_ip in server_ips(kubectl, spaces))
-    if not found:
-        raise CannotMeasure(f"no NATS server's pod in {spaces.system} has an address")
-    return found
-
-
-def server_ips(kubectl: Kubectl, spaces: Namespaces) -> list[str]:
-    """Return the addresses of the servers' pods that are ready."""
-    pods = kubectl.list("pods", namespace=spaces.system, labels=SERVERS_LABEL)
-    return [
-        pod["status"]["podIP"]
-        for pod in pods
-        if pod["status"].get("podIP")
-        and any(
-            one["type"] == "Ready" and one["status"] == "True"
-            for one in pod["status"].get("conditions", ())
-        )
-    ]
 
 
 @contextmanager
