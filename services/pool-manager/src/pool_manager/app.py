@@ -22,7 +22,6 @@ from pool_manager.adapters.spans import SpanExport
 from pool_manager.adapters.truth import StreamTruth
 from pool_manager.clusters import kube_side, reach
 from pool_manager.core.clock import ServerClock
-from pool_manager.core.plan import Times
 from pool_manager.core.world import World
 from pool_manager.desks import make_mint, make_snapshot_desk
 from pool_manager.loops.answer import Answerer, Sources
@@ -46,7 +45,7 @@ from pool_manager.loops.sweep import Keepers, Sweeper
 from pool_manager.loops.wake import Waker
 from pool_manager.ports.pods import Pods
 from pool_manager.recovering import make_recoverer
-from pool_manager.settings import PoolSettings, bounds_of, quotas_of
+from pool_manager.settings import PoolSettings, bounds_of, quotas_of, times_of
 from shared import logs, subjects
 from shared.bus import Bus, Subscription
 from shared.errors import ServiceError
@@ -103,7 +102,7 @@ class Manager:
         servers = settings.nats_servers if kube is None else kube.servers
         mint = make_mint(settings, declared, servers, notes.sampling)
         self._refiller = Refiller(self.world, at("refill", slots), at("refill", pods), mint)
-        self._refiller.times = Times(start_s=settings.start_s, spare_s=settings.spare_s)
+        self._refiller.times = times_of(settings)
         stores = (truth, queue, letters, pods)
         self._recoverer = make_recoverer(self.world, bus, stores, at, notes)
         self._waker = Waker(self.world, at("wake", truth), at("wake", queue), notes)

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from pool_manager.core.lost import Bounds
+from pool_manager.core.plan import Times
 from pool_manager.core.quota import Quotas
 from shared import limits
 from shared.traces.context import Sampling
@@ -58,8 +59,9 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """How the cluster is reached; None: by the service account of the pod that this runs in."""
     pending_s: Seconds = 300.0
     """A pod on Kubernetes that has not started after so long is replaced: its reason may be gone with it."""
-    start_s: Seconds = 10.0
-    """A pod that was not heard for so long after its start is replaced."""
+    start_s: Seconds | None = None
+    """A pod that was not heard for so long after its start is replaced; None: 10, on Kubernetes 60, where the start of its
+    container counts and many may start at once."""
     spare_s: Seconds = 10.0
     """A warm pod that no slot wants (any more) is ended after so long."""
     suspect_s: Seconds = 1.5
@@ -114,6 +116,12 @@ def quotas_of(settings: PoolSettings) -> Quotas:
         inbox_entries_max=settings.inbox_entries_max,
         tenant_inbox_entries_max=settings.tenant_inbox_entries_max,
     )
+
+
+def times_of(settings: PoolSettings) -> Times:
+    """Return after how long pods are replaced, and ended."""
+    start_s = 10.0 if settings.pods == "nodes" else 60.0
+    return Times(start_s=settings.start_s or start_s, spare_s=settings.spare_s)
 
 
 def bounds_of(settings: PoolSettings) -> Bounds:

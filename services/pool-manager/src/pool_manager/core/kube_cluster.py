@@ -131,8 +131,10 @@ class Cluster:
                 on.setdefault(pod.node, []).append(pod)
         verdicts = {name: is_silent(name, pods) for name, pods in on.items()}
         silent = frozenset(name for name, verdict in verdicts.items() if verdict)
+        unknown = frozenset(name for name, verdict in verdicts.items() if verdict is None)
         # If nobody is heard at all, it is this process that hears nothing, or the servers between.
         dead = silent if False in verdicts.values() else self.dead & silent
+        dead |= self.dead & unknown
         new, self.dead = dead - self.dead, dead
         return new
 

@@ -116,7 +116,7 @@ def _gone(view: PodView, ended: Terminated | None) -> PodGone:
         return msgspec.structs.replace(gone, cause="start_failed", detail=said or _stuck(view))
     code = ended.exit_code
     signal = ended.signal or (code - SIGNALLED if code > SIGNALLED else None)
-    detail = f"{ended.reason}: {ended.message}".strip(": ") if code else ""
+    detail = f"exit code {code}: {ended.reason}: {ended.message}".rstrip(": ") if code else ""
     return msgspec.structs.replace(
         gone,
         cause="killed" if signal else "exited",

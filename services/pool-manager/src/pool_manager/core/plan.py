@@ -21,6 +21,8 @@ from pool_manager.core.turns import Lane
 from shared.messages import Slot
 
 FIRST_GENERATIONS = 100_000
+HUNG_S = 10.0
+"""A pod that its node has, whose worker was heard and says nothing for so long, is given up."""
 NEAR_CAP = 32
 """So near to `pods_max` one pool-manager starts all pods of a pool: two that do not see each other's newest
 reservations would pass it. More than one has under way at once."""
@@ -104,7 +106,9 @@ def is_lost(row: SlotRow, facts: Facts, times: Times, now: float) -> bool:
     since = max(row.since, facts.nodes.ran_since(slot.pod), facts.hearing_since)
     age_s, silent_s = now - since, now - max(row.heard or since, since)
     if node is not None and slot.pod in node.pods and facts.nodes.is_alive(slot.node, now):
-        return silent_s > max(SILENT_S, times.start_s)
+        # One that was heard already has no start any more that could take long.
+        start_s = times.start_s if row.heard is None else min(times.start_s, HUNG_S)
+        return silent_s > max(SILENT_S, start_s)
     if node is not None and node.started_ms > slot.reserved_ms:
         return True  # it was asked of the node's former process
     # Heartbeats that waited in a buffer may be older than the pod.

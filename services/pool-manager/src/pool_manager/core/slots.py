@@ -71,6 +71,8 @@ class Slots:
         """Why the stock is not full."""
         self.stuck = ""
         """Why pods that were asked for do not start."""
+        self.back_off_max_s = BACK_OFF_S[1]
+        """Longest wait of a slot after starts that failed."""
         self.held_until = float("-inf")
         """No pod is asked for before then."""
         self._refusals = 0
@@ -146,7 +148,7 @@ class Slots:
         wait_s = min(HOLD_S[0] * 2.0 ** min(self._refusals, 16), HOLD_S[1])
         self._refusals += 1
         self.held_until = now + wait_s
-        self.reason = f"{why} (next try in {wait_s:.0f} s)"
+        self.reason = why
 
     def heard(self, pod: str, *, bound: bool, now: float) -> bool:
         """Take in a heartbeat of a pod; return whether its slot is due by that."""
@@ -225,7 +227,16 @@ class Slots:
     def back_off_s(self, name: str) -> float:
         """Return how long a slot waits whose last starts failed."""
         fails = min(self._fails[name], 16)
-        return min(BACK_OFF_S[0] * 2 ** (fails - 1), BACK_OFF_S[1]) if fails else 0.0
+        return min(BACK_OFF_S[0] * 2 ** (fails - 1), self.back_off_max_s) if fails else 0.0
+
+    def why(self, now: float) -> str:
+        """Return why the stock is not full, or why pods that were asked for do not start, and what comes next."""
+        if not self.reason:
+            return self.stuck
+        wait_s = (
+            max(min((due.since for due in self.due.values()), default=now), self.held_until) - now
+        )
+        return f"{self.reason} (next try in {wait_s:.0f} s)" if wait_s > 1 else self.reason
 
     def _row(self, pod: str) -> SlotRow | None:
         name = self._by_pod.get(pod)

@@ -47,6 +47,8 @@ class World:
         self.checkpointers = Checkpointers()
         self.detector = Detector(self.nodes, self.checkpointers, bounds, now)
         self.pools = {spec.name: Slots(spec) for spec in pools}
+        self.dead_nodes: tuple[str, ...] = ()
+        """Nodes of a Kubernetes cluster that say nothing in any way."""
 
     def facts(self, slots: Slots, busy: set[str]) -> Facts:
         """Return what a pool's plan looks at."""

@@ -199,7 +199,8 @@ class Answerer:
                     isolation=node.isolation,
                 )
                 for node in sorted(nodes, key=lambda node: node.name)
-            ),
+            )
+            + tuple(NodeView(node=name, alive=False) for name in self._world.dead_nodes),
             managers=tuple(sorted([peers.me, *peers.alive(now)])),
         )
 
@@ -215,7 +216,7 @@ class Answerer:
             pods_max=spec.pods_max,
             isolation=spec.isolation,
             classes=dict(self._classes(slots)),
-            reason=slots.reason or slots.stuck,
+            reason=slots.why(time.monotonic()),
         )
 
     def _classes(self, slots: Slots) -> Counter[str]:

@@ -27,6 +27,8 @@ LATE_S = 0.75
 """A look that comes later than this says that the process stood still: what was said meanwhile waits to be heard."""
 USELESS_S = 15.0
 """A pod that fills no slot and has no session is ended after so long: its slot's record may still be on its way."""
+BACK_OFF_MAX_S = 60.0
+"""Longest wait of a slot whose pods end again and again before they work: each start costs the API server some writes."""
 AGAIN_S = 5.0
 """Between two orders to end the same pod."""
 
@@ -61,6 +63,8 @@ class ClusterWatcher:
         self._useless: dict[str, float] = {}
         self._asked: dict[str, float] = {}
         self._ticked = time.monotonic()
+        for slots in world.pools.values():
+            slots.back_off_max_s = BACK_OFF_MAX_S
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -140,6 +144,7 @@ class ClusterWatcher:
             log.warning("node.dead", node=name, pods=len(pods), silent_s=self._times.fence_s)
             for pod in pods:
                 self._ended(self._cluster.give_up(pod.name, "node_lost", ""))
+        self._world.dead_nodes = self._cluster.avoid
         for name in sorted(before - self._cluster.dead):
             log.warning("node.heard_again", node=name)
 
