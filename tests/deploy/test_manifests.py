@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 import msgspec
+import yaml
 from tests.deploy.conftest import DEPLOY, Asked, Manifest, containers, matches, named, pod_templates
 
 from agent_sandbox.provisioner.settings import ProvisionerSettings
@@ -145,3 +146,19 @@ def test_services_and_budgets_select_pods_that_are_there(manifests: list[Manifes
                 where == space and matches(each["spec"]["selector"], labels)
                 for where, labels, _ in templates
             )
+
+
+def test_every_runtime_class_that_worker_pods_may_name_is_shipped(
+    manifests: list[Manifest],
+) -> None:
+    """With what it costs, and which nodes have it: nobody starts a pod where its runtime is not."""
+    folder = DEPLOY / "runtime-classes"
+    files = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
+    found = [yaml.safe_load((folder / file).read_text()) for file in files]
+    shipped = {each["metadata"]["name"]: each for each in found}
+    named_ones = {name for name in worker_template(manifests).runtime_classes.values() if name}
+
+    assert set(shipped) == named_ones
+    for each in shipped.values():
+        assert {"cpu", "memory"} <= each["overhead"]["podFixed"].keys()
+        assert each["scheduling"]["nodeSelector"]

@@ -42,7 +42,7 @@ def judge_isolation(facts: Facts) -> Check:
             "isolation",
             "oci alone: sandboxes share the nodes' kernel",
             "for untrusted code install gVisor on the nodes (https://gvisor.dev/docs/user_guide/containerd) "
-            "and keep the RuntimeClass `gvisor` of deploy/base",
+            "and apply deploy/runtime-classes/gvisor.yaml",
             found,
         )
     return ok("isolation", ", ".join(there), found)
