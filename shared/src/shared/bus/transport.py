@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping
+from typing import Any
 
 from nats.aio.transport import TcpTransport
 from nats.protocol import command
@@ -33,6 +34,16 @@ class Transport(TcpTransport):
                 raise
             # Somebody who waited before was cancelled, or waited too long, and with that the future which all wait for.
             self.abort()
+
+    async def connect_tls(self, *arguments: Any, **options: Any) -> None:
+        """Encrypt. The library makes the new protocol itself, and does not tell it that TLS is below: asyncio would complain
+        at the end of each connection.
+        """
+        await super().connect_tls(*arguments, **options)
+        assert self._io_writer is not None
+        protocol: Any = self._io_writer.transport.get_protocol()
+        if protocol is not None:  # the server may have ended it already
+            protocol._over_ssl = True
 
     def abort(self) -> None:
         """Cut the connection; bytes not sent yet are dropped."""
