@@ -156,6 +156,32 @@ async def test_a_server_that_was_away_is_watched_again(server: ApiServer, api: K
     assert sum(isinstance(one, Listed) for one in said) == 1
 
 
+async def test_a_watch_whose_server_hangs_is_lost(
+    server: ApiServer, api: KubeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing comes any more, and nothing is closed: it is asked on another connection whether anybody is there."""
+    monkeypatch.setattr("shared.kube.watch.QUIET_S", 0.1)
+    monkeypatch.setattr("shared.kube.watch.PROBE_S", 0.3)
+
+    async def hangs(_: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    alive = listed(5)
+    quiet = stream(ends=False)
+    server.answers = [
+        listed(5),
+        quiet,
+        alive,
+        alive,
+        hangs,
+        stream(event("ADDED", "a", 6), ends=False),
+    ]
+    said = await take(api, 3)
+    assert said[1].startswith("lost no answer of the Kubernetes API")
+    assert said[2] == "changed a"
+
+
 def test_pauses_grow_and_are_bounded() -> None:
     """Each by chance, so that many watchers do not come together."""
     assert [pause_s(n, 1.0) for n in (1, 2, 3, 4, 5, 6, 60)] == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]

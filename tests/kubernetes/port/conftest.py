@@ -138,7 +138,7 @@ def make_settings(
             log_level="debug",
             pods="kubernetes",
             kubernetes_file=str(folder / "template.toml"),
-            kubeconfig=kubeconfig,
+            kubeconfig=changes.pop("kubeconfig", kubeconfig),
             **changes,
         )
 

@@ -29,6 +29,10 @@ WATCH_S = 290.0
 LATE_S = 10.0
 """So long after that it is ended here."""
 LIST_S = 10.0
+QUIET_S = 5.0
+"""A watch that said nothing for so long may have nothing to say, or nobody at its other end: that is asked, on another
+connection. The kernel of a server that hangs, or a balancer before a dead one, keeps the watch's own open."""
+PROBE_S = 3.0
 
 T = TypeVar("T")
 
@@ -120,9 +124,26 @@ class Watch(Generic[T]):
         }
         async with self._api.lines(self._path, query, within_s=WATCH_S + LATE_S) as lines:
             yield Fresh()
-            async for line in lines:
-                if line:
-                    yield self._take(line)
+            coming = asyncio.ensure_future(anext(lines, None))
+            try:
+                while True:
+                    done, _ = await asyncio.wait((coming,), timeout=QUIET_S)
+                    if not done:
+                        await self._probe()
+                        continue
+                    if (line := coming.result()) is None:
+                        return
+                    coming = asyncio.ensure_future(anext(lines, None))
+                    if line:
+                        yield self._take(line)
+            finally:
+                coming.cancel()
+                await asyncio.gather(coming, return_exceptions=True)
+
+    async def _probe(self) -> None:
+        await self._api.get(
+            self._path, {**self._query, "limit": "1", "resourceVersion": "0"}, timeout_s=PROBE_S
+        )
 
     def _take(self, line: bytes) -> Watched[T]:
         event = _read(_events, line)

@@ -22,11 +22,11 @@ T = TypeVar("T")
 class Link:
     """One way from a dialler to a port. Belongs to the relay's own loop, but for `port`."""
 
-    def __init__(self, target: int) -> None:
-        """Lead to a loopback port."""
+    def __init__(self, target: int, host: str = LOOPBACK) -> None:
+        """Lead to a port, of this machine unless another is named."""
         self.port = 0
         """Where to dial."""
-        self._target = target
+        self._target = (host, target)
         self._healed = asyncio.Event()
         self._healed.set()
         self._serving: set[asyncio.Task[None]] = set()
@@ -56,7 +56,7 @@ class Link:
         """Join a dialler with the target until either ends, and the link is whole to tell the other."""
         try:
             await self._healed.wait()
-            far_reader, far_writer = await asyncio.open_connection(LOOPBACK, self._target)
+            far_reader, far_writer = await asyncio.open_connection(*self._target)
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._pass(reader, far_writer))
@@ -93,11 +93,11 @@ class Relay:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
 
-    def link(self, target: int) -> Link:
-        """Return a new link to a loopback port; it listens."""
+    def link(self, target: int, host: str = LOOPBACK) -> Link:
+        """Return a new link to a port, of this machine unless another is named; it listens."""
 
         async def make() -> Link:
-            link = Link(target)
+            link = Link(target, host)
             self._servers.append(await link.open())
             return link
 
