@@ -290,7 +290,7 @@ async def test_a_file_that_is_too_large_is_refused_before_any_of_it_is_stored(
         file.truncate(limits.OBJECT_BYTES_MAX + 1)
     told: list[int] = []
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         with pytest.raises(LimitExceeded, match="OBJECT_BYTES_MAX") as refused:
             await client.objects.put(large, on_progress=lambda done, _total: told.append(done))
 

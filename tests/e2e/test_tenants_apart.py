@@ -99,6 +99,7 @@ async def told(http: httpx.AsyncClient, method: str, path: str, names: Names) ->
     return answer.status_code, VARIES.sub("*", answer.text)
 
 
+@pytest.mark.slow
 async def test_what_another_tenant_has_looks_like_what_nobody_has(door: Door) -> None:
     """On every route with an id in its path, and over WebSockets; and all of it is there afterwards."""
     async with door.http(OWN) as mine, door.http(FOREIGN) as theirs:

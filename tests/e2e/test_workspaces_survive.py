@@ -272,7 +272,7 @@ async def _is_saving(rough: Any, worker: str) -> bool:
 
     subscription = await rough.admin.subscribe(f"hb.*.{worker}", on_beat)
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(15):
             return await heard
     finally:
         await subscription.drain(deadline_s=0.5)

@@ -97,6 +97,7 @@ async def test_a_pool_more_gets_its_lanes(private_cluster: Cluster, connect: Con
     )
 
 
+@pytest.mark.slow
 async def test_several_provisioners_at_once_agree(
     nats_cluster: Cluster, private_cluster: Cluster, connect: Connect
 ) -> None:

@@ -52,7 +52,13 @@ def begin(scene: Scene, code: Code) -> Callable[[], Run]:
     return lambda: Run(first_world(), [*scene(code), *network])
 
 
-@pytest.mark.parametrize("name", SCENES)
+LONG = "zombie, heir, collector"
+MARKS = (pytest.mark.slow, pytest.mark.pure)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=MARKS if name == LONG else ()) for name in SCENES]
+)
 def test_no_order_breaks_anything(name: str) -> None:
     """Whoever lives finds all of his snapshots' packs, whatever the others did when."""
     assert explore(begin(SCENES[name], Code())) > 100
@@ -88,7 +94,7 @@ def test_no_long_run_breaks_anything() -> None:
 def test_no_order_of_all_four_breaks_anything() -> None:
     """The zombie, its heir, a collector and a fork, in every order."""
     code = Code()
-    scene = begin(lambda code: [*SCENES["zombie, heir, collector"](code), fork(code)], code)
+    scene = begin(lambda code: [*SCENES[LONG](code), fork(code)], code)
     assert explore(scene) > 50_000
 
 

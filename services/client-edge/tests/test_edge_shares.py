@@ -54,7 +54,7 @@ async def test_a_tenant_holds_no_more_than_its_half_sent_messages(crowd: Crowd) 
         await asyncio.sleep(0.2)  # it is held: nothing tells so
         assert not lost.is_set()
         send_half(second, mine, 80_000, 70_000)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(15):
             await lost.wait()
     for client, end in ((first, rest), (stranger, other)):
         transport: Any = client._link.client._transport

@@ -173,7 +173,7 @@ async def test_a_stream_ends_with_its_reader_and_with_its_gateway(
                 await for_ever()
 
     before = asyncio.all_tasks()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         who = reader(send, gone=has_left.wait(), withdrawn=withdrawn)
         pumping = streams.pump(events.read(), who)
         if how == "broken":
@@ -197,7 +197,7 @@ async def test_a_stream_on_which_nothing_happens_gives_signs_of_life(
         if len(signs) == 4:
             streams.leave()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         await streams.pump(events.read(), reader(send))
     assert signs == [[b"0"], [], [], []]
 

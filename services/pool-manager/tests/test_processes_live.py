@@ -73,7 +73,7 @@ async def test_a_signal_ends_it_in_order(spawn: Any, node: Any, tmp_path: Path) 
 
     process.send_signal(signal.SIGTERM)
 
-    assert await until(lambda: process.poll() is not None, within_s=5.0)
+    assert await until(lambda: process.poll() is not None)
     assert process.returncode == 0
     assert not ready.exists()
 

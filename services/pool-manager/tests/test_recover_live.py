@@ -118,7 +118,7 @@ async def test_a_lost_token_is_sent_again(node: Any, look: Look, session: str) -
     for shard in range(3):
         await look.bus.js_api(f"STREAM.PURGE.Q{shard}", {})
 
-    assert await until(lambda: look.tokens(session), within_s=5.0)
+    assert await until(lambda: look.tokens(session))
 
 
 async def test_a_client_that_calls_itself_as_a_worker_does_is_not_taken_for_it(

@@ -186,6 +186,7 @@ async def test_without_a_checkpointer_that_can_save_nothing_is_waited_for(
     assert checkpointer.asks == []
 
 
+@pytest.mark.slow
 async def test_a_rescue_goes_on_without_the_manager_that_asked_for_it(
     start: Any, node: Any, checkpointer: CheckpointerPeer, look: Look
 ) -> None:

@@ -103,7 +103,7 @@ async def test_a_wake_up_is_kept_while_the_record_names_an_owner(
 
     await worker.release()
 
-    assert (await look.in_state(session, "queued", within_s=3.0)).lane == "batch"
+    assert (await look.in_state(session, "queued", within_s=7.0)).lane == "batch"
 
 
 async def test_the_survey_finds_what_nobody_heard_and_how_urgent_it_is(

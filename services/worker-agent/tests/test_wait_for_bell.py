@@ -100,7 +100,7 @@ async def test_with_nothing_there_it_waits_for_a_bell() -> None:
     """And leaves when it is told to."""
     queue, stop = FakeQueue(), Stop()
     waiting = asyncio.create_task(waiter(queue).wait(LANES, stop))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         await queue.listening.wait()
         stop.set("test")
         assert await waiting is None

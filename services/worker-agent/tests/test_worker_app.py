@@ -100,7 +100,7 @@ async def test_a_warm_worker_that_lost_its_sandbox_leaves(pod: Pod) -> None:
     """It would claim a task only to fail it."""
     sandbox, stop = FakeSandbox(), Stop()
     sandbox.ended.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         await worker(pod, FakeBus(), sandbox).serve(stop)
 
     assert stop.reason == "sandbox_lost"
@@ -145,7 +145,7 @@ async def test_a_session_is_named_as_soon_as_it_is_owned(
     monkeypatch.setattr(one._waiter, "wait", wait)
     monkeypatch.setattr(one._holder, "hold", hold)
     serving = asyncio.create_task(one.serve(Stop()))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         assert "session" not in await bus.beats.get()
         claimed.set()
         assert (await bus.beats.get())["session"] == SESSION

@@ -46,6 +46,7 @@ async def step_down_again_and_again(bus: Bus, until_s: float) -> int:
     return done
 
 
+@pytest.mark.slow
 async def test_elections_under_load_lose_and_double_nothing(
     admin_bus: Bus, connect: Connect
 ) -> None:

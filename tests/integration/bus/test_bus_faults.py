@@ -203,7 +203,8 @@ async def test_no_call_outlives_its_deadline(
         await bus.close()
 
 
-@pytest.mark.parametrize("fault", ["cut", pytest.param("hung", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["cut", "hung"])
 async def test_a_silent_server_is_left_behind_a_full_buffer(
     fault: str, private_cluster: Cluster, connect: Connect
 ) -> None:
@@ -231,15 +232,15 @@ async def test_a_silent_server_is_left_behind_a_full_buffer(
 async def test_an_idle_connection_leaves_a_hung_server_once_it_is_asked(
     private_cluster: Cluster, connect: Connect
 ) -> None:
-    """Pings every ten seconds are cheap but slow; an unanswered question makes the bus look at once."""
-    bus = await connect(cluster=private_cluster, ping_interval_s=10.0)
+    """Pings once a minute are cheap but slow; an unanswered question makes the bus look at once."""
+    bus = await connect(cluster=private_cluster, ping_interval_s=60.0)
     restored = asyncio.Event()
     bus.on_restored = restored.set
     server = server_of(bus, private_cluster)
     server.pause()
     with pytest.raises(Unavailable):
         await bus.pull("Q0", "default-batch")
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(15):
         await restored.wait()
     server.resume()
 
@@ -258,9 +259,9 @@ async def test_subscriptions_survive_the_loss_of_a_server(
         connect, private_cluster, (private_cluster.servers.index(server) + 1) % 3
     )
     server.kill()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         await restored.wait()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         while heard.empty():  # until the interest has reached the teller's server
             await teller.publish("news", b"on")
             await asyncio.sleep(0.02)

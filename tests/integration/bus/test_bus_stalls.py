@@ -60,8 +60,9 @@ async def test_a_loop_that_stands_still_for_five_seconds_notices_recovers_and_lo
     time.sleep(STALL_S)  # noqa: ASYNC251 - the stall is what is tested
     awake = time.monotonic()
     while bus._link.client.contact < awake:  # until something that was sent since is answered
-        assert bus.contact_age_s() >= time.monotonic() - stalled - 0.1
-        assert time.monotonic() - awake < 10
+        now = time.monotonic()  # first: what comes in between makes the age larger only
+        assert bus.contact_age_s() >= now - stalled - 0.1
+        assert now - awake < 30
         await asyncio.sleep(0)
     assert bus.contact_age_s() < 5.0
     await asyncio.gather(*publishing)
@@ -101,7 +102,8 @@ async def test_an_answer_that_waited_out_a_stall_is_an_old_contact(
     assert not asking.done()
     time.sleep(1.0)  # noqa: ASYNC251 - the stall is what is tested
     await asking
-    assert bus.contact_age_s() >= time.monotonic() - sent
+    now = time.monotonic()
+    assert bus.contact_age_s() >= now - sent
 
 
 async def test_a_delivery_that_came_during_a_stall_is_taken_or_comes_again(
@@ -116,7 +118,7 @@ async def test_a_delivery_that_came_during_a_stall_is_taken_or_comes_again(
     time.sleep(1.5)  # noqa: ASYNC251 - the stall is what is tested
     results = await asyncio.gather(pulling, return_exceptions=True)
     delivery = results[0]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         while delivery is None or isinstance(delivery, BaseException):
             delivery = await worker.pull("Q1", "other-interactive")
     assert delivery.stream_seq == seq
@@ -226,7 +228,7 @@ async def test_a_credential_that_is_renewed_under_load_loses_nothing(
     assert {line.split()[1] for line in stored} == ids
     assert len(stored) == len(set(stored))
     assert len(ids) > 50
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         while not heard:
             await admin_bus.publish(f"{tenant}.after", b"on")
             await asyncio.sleep(0.02)

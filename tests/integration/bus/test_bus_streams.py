@@ -207,7 +207,7 @@ async def test_records_and_results_are_heard_whole_when_a_batch_stores_them(
             Write(record, b"record", 0),
         ]
     )
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         messages = {await heard.get(), await heard.get()}
     assert messages == {
         (f"done.t.{session}.task0001", b"result", str(seq - 1)),

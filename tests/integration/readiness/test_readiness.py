@@ -131,7 +131,7 @@ async def test_a_service_whose_event_loop_stands_still_is_not_live(edge: Program
     async def is_dead() -> bool:
         return (await edge.look()).why.startswith("the event loop stands still")
 
-    await until(is_unready_and_live, within_s=6)
+    await until(is_unready_and_live, within_s=15)
     await until(is_dead, within_s=15)
     writer.close()
 

@@ -67,7 +67,7 @@ async def test_a_save_that_is_broken_off_ends_at_once(rig) -> None:
     rig.bridges[-1].stop()
 
     with pytest.raises(Draining):
-        await asyncio.wait_for(saving, 5)
+        await asyncio.wait_for(saving, 20)
 
 
 async def test_a_file_that_never_holds_still_keeps_its_former_content(rig) -> None:

@@ -192,5 +192,5 @@ async def hold(
     truth: FakeTruth, sandbox: FakeSandbox, held: Held, stop: Stop, **named: Any
 ) -> None:
     """Hold the session to its end, within the test's own bound."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         await holder(truth, sandbox, **named).hold(held, stop, idle_release_s=0.05)
