@@ -194,6 +194,7 @@ async def test_a_checkpointer_serves_its_own_node(
     assert (await ask(manager, rescue)).data.decode() == rescue
     session = uuid4().hex
     head = subjects.workspace_head("default", "t", session)
+    await checkpointer.publish(subjects.spans("default", "node1"), b"{}")
     assert await checkpointer.compare_and_set(head, b"{}", expected_seq=0)
     assert await checkpointer.read_last(str(home(session)), head)
     assert checkpointer.refusals == worker.refusals == manager.refusals == ()

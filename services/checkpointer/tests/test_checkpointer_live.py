@@ -124,36 +124,6 @@ async def test_a_dead_pods_workspace_is_rescued(live: Live, owned: Owned) -> Non
     ]
 
 
-async def test_what_a_pool_excludes_is_neither_saved_nor_rescued(live: Live, owned: Owned) -> None:
-    """By the worker's ask, and where the worker is dead by what it left word of."""
-    exclude = ("*.bin", "src/*")
-    kept = fill(live.workspace(owned.pod))
-    answer = await live.ask(replace(owned.asking("save"), exclude=exclude))
-    assert answer.snapshot is not None, answer.error
-    (live.workspace(owned.pod) / "more").write_text("after the last snapshot")
-    (live.workspace(owned.pod) / "more.bin").write_text("excluded")
-    await owned.write(
-        replace(
-            owned.record, state="rescuing", owner=f"ckpt-{live.node}", epoch=2,
-            boundary=answer.snapshot,
-        )
-    )  # fmt: skip
-    owned.mark(exclude=exclude)
-
-    answer = await live.ask(owned.asking("rescue", answer.snapshot), "rescue")
-    record = await owned.read()
-    assert answer.snapshot is not None, answer.error
-    stored = await live.bus.read_last(*owned.where)
-    assert stored is not None
-    owned.seq = stored.seq  # of the rescue's own write
-    await owned.write(replace(record, state="running", owner="default-2-1", epoch=3))
-    other = live.workspace("default-2-1")
-    await live.ask(owned.asking("restore", answer.snapshot, pod="default-2-1"), "default-2-1")
-
-    assert files(other).keys() == {"more"}
-    assert {"big.bin", "src/main.py"} <= kept.keys()
-
-
 async def test_what_holds_nothing_of_the_task_in_hand_is_the_boundary(
     live: Live, owned: Owned
 ) -> None:

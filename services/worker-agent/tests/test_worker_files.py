@@ -23,7 +23,15 @@ from shared import task, transitions
 from shared.errors import LimitExceeded, Unavailable
 from shared.testing.plugin import Connect
 from shared.testing.wait import until
+from shared.traces.span import Span
 from shared.workspace import Mark
+
+
+class Unheard:
+    """Where spans go that nobody looks at."""
+
+    async def tell(self, spans: tuple[Span, ...]) -> None:
+        """Take them."""
 
 
 class TestBetweenTasks:
@@ -103,6 +111,18 @@ class TestBetweenTasks:
         mark = pod.mark()
         assert mark is not None
         assert {ask.exclude for ask in place.checkpointer.begun} == {mark.exclude} == {("*.pyc",)}
+
+    async def test_a_job_belongs_to_the_attempt_s_trace(self, place: Place) -> None:
+        """As long as that is kept."""
+        pod, truth = place.new_pod(), place.truth
+        pod.sandbox.programs = {SESSION: writes("one")}
+        held = kept_session(truth)
+
+        await pod.hold(truth, held, spans=Unheard())
+
+        asked = {ask.traceparent for ask in place.checkpointer.begun}
+        assert held.trace is not None
+        assert asked == {held.trace.traceparent}
 
     async def test_a_read_saves_nothing(self, place: Place) -> None:
         """It is answered at once, and changes no file."""

@@ -247,3 +247,32 @@ async def test_user_code_stands_still_for_a_bounded_time(
 
     assert truth.results[SESSION].status == "ok"
     assert limits.CHECKPOINT_PAUSE_S_MAX == 2
+
+
+async def test_a_snapshot_that_is_late_is_said(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With since when: what the death of the node would take grows. And no more once there is a newer one."""
+    monkeypatch.setattr(midway, "CHECKPOINT_PAUSE_S_MAX", 60)
+    pod, truth = place.new_pod(), place.truth
+    let_go = asyncio.Event()
+    said: list[str] = []
+
+    async def long(sandbox: Sandbox) -> None:
+        sandbox.append("one")
+        await until(lambda: pod.says[1] != "")
+        said.append(pod.says[1])
+        let_go.set()
+        place.checkpointer.on_save = None
+        await until(lambda: truth.record.latest is not None)
+        await until(lambda: pod.says[1] == "")
+
+    async def slow() -> None:
+        await let_go.wait()
+
+    place.checkpointer.on_save = slow
+    pod.sandbox.programs = {SESSION: long}
+    await pod.hold(truth, kept_session(truth), checkpoint_every_s=0.3)
+
+    assert said == ["its newest snapshot is older than 0.9 s: the next one is not done"]
+    assert truth.results[SESSION].status == "ok"

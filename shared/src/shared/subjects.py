@@ -260,7 +260,7 @@ def checkpointer_heartbeat(node: str = "*") -> str:
 
 
 def spans(pool: str = "*", worker: str = "*") -> str:
-    """Spans of a worker's attempts, for whichever pool-manager exports them (core NATS)."""
+    """Spans of a worker's attempts, or of a checkpointer's jobs by its node's name, for whichever pool-manager exports them (core NATS)."""
     return f"span.{pool}.{worker}"
 
 

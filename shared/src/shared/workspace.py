@@ -138,6 +138,9 @@ class CheckpointAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
     """User code stands still until `scanned`."""
     left_s: float = 60.0
     """How long the asker waits yet, seconds; the job ends by itself after that."""
+    traceparent: str = ""
+    """Under which span the job's own belongs; empty: it is not traced."""
+    tracestate: str = ""
     knows: JobState | None = None
     """What the asker was answered last: the answer comes once there is more to say, within `POLL_S` at most."""
 

@@ -70,7 +70,8 @@ async def run(settings: CheckpointerSettings, stop: Stop) -> None:
         opening = _opening(settings)
         closing.push_async_callback(opening.close)
         health.require("store", opening.problem)
-        work = Measured(_work(settings, bus, opening), book, settings.age_bound_s)
+        voice = BusVoice(bus, settings.node)
+        work = Measured(_work(settings, bus, opening), book, settings.age_bound_s, voice)
         async with asyncio.TaskGroup() as tasks:
             desk = Desk(work, tasks)
             await _serve(settings, bus, desk, tasks)
@@ -80,7 +81,7 @@ async def run(settings: CheckpointerSettings, stop: Stop) -> None:
             aside = [
                 tasks.create_task(opening.run()),
                 tasks.create_task(caretaker.run()),
-                tasks.create_task(beat(say, BusVoice(bus), settings.beat_s)),
+                tasks.create_task(beat(say, voice, settings.beat_s)),
                 tasks.create_task(work.watch(opening.problem)),
                 tasks.create_task(note_contact_often(book, bus)),
             ]

@@ -203,7 +203,9 @@ class Pod:
     ) -> None:
         """Work a session off, to its end."""
         idle_release_s = settings.pop("idle_release_s", 0.05)
-        named = {key: settings.pop(key) for key in ("voice", "give_up_s") if key in settings}
+        named = {
+            key: settings.pop(key) for key in ("voice", "give_up_s", "spans") if key in settings
+        }
         holding = holder(
             truth,
             self.sandbox,

@@ -232,6 +232,7 @@ def checkpointer(node: str, name: str | None = None) -> Permissions:
     return Permissions(
         (
             subjects.checkpointer_heartbeat(node),
+            subjects.spans("*", node),
             "s.*.rec.>",
             "s.*.ws.>",
             *_each("$JS.API.STREAM.MSG.GET", _STATES + _PACKS),

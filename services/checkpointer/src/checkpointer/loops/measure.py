@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from checkpointer.core.ages import Ages
+from checkpointer.core.trail import facts_of
 from checkpointer.loops.serve import Work
+from checkpointer.ports import Spans
 from checkpointer.ports.engine import Progress
 from shared import logs
 from shared.errors import Damaged, NotFound, ServiceError
 from shared.metrics import Book, declared
+from shared.traces import PlainTracer
+from shared.traces.context import parse_context
+from shared.traces.span import OURS, SPANS_MAX, Span
 from shared.workspace import CheckpointAsk, SnapshotRef
 
 log = logs.get(__name__)
 
 EVERY_S = 1.0
+SPANS_KEPT = 512
+"""Spans that wait for their turn; older ones are dropped."""
 READERS = frozenset({"restore", "save", "rescue"})
 """Jobs that read packs: of the snapshot that they bring, or build on."""
 
@@ -24,14 +33,35 @@ READERS = frozenset({"restore", "save", "rescue"})
 class Measured:
     """Work that is counted."""
 
-    def __init__(self, work: Work, book: Book, bound_s: float) -> None:
-        """Do `work`; a snapshot older than `bound_s` seconds that a save should have replaced is told."""
+    def __init__(self, work: Work, book: Book, bound_s: float, spans: Spans) -> None:
+        """Do `work`; a snapshot older than `bound_s` seconds that a save should have replaced is told; `spans` go on."""
+        self._spans = spans
+        self._ended: deque[Span] = deque(maxlen=SPANS_KEPT)
+        self._tracer = PlainTracer(self._ended.extend)
         self._work = work
         self._book = book
         self._ages = Ages(bound_s)
 
     async def __call__(self, ask: CheckpointAsk, progress: Progress) -> SnapshotRef | None:
         """Do one job; see `Work`."""
+        with self._traced(ask, progress):
+            return await self._counted(ask, progress)
+
+    @contextmanager
+    def _traced(self, ask: CheckpointAsk, progress: Progress) -> Iterator[None]:
+        """While inside, the job is a span of its task's trace, if that is kept."""
+        parent = parse_context(ask.traceparent, ask.tracestate)
+        if parent is None:
+            yield
+            return
+        with self._tracer.acting(f"{ask.op} snapshot", parent) as span:
+            try:
+                yield
+            finally:
+                if span is not None:
+                    span.attributes |= facts_of(ask, progress)
+
+    async def _counted(self, ask: CheckpointAsk, progress: Progress) -> SnapshotRef | None:
         began = time.monotonic()
         saves = ask.op in ("save", "rescue")
         if saves:
@@ -70,7 +100,18 @@ class Measured:
             self._book.set(declared.CHECKPOINT_STORE_UP, value=0 if problem() else 1)
             for session, age_s in fresh:
                 log.error("checkpoint.late", session_id=session, age_s=round(age_s, 1))
+            await self._tell()
             await asyncio.sleep(EVERY_S)
+
+    async def _tell(self) -> None:
+        """Hand on the spans of jobs that have ended."""
+        by_pool: dict[str, list[Span]] = {}
+        while self._ended:
+            span = self._ended.popleft()
+            by_pool.setdefault(str(span.attributes[f"{OURS}pool"]), []).append(span)
+        for pool, spans in by_pool.items():
+            for at in range(0, len(spans), SPANS_MAX):
+                await self._spans.tell(pool, tuple(spans[at : at + SPANS_MAX]))
 
 
 def note_bad(book: Book, op: str, *, is_missing: bool) -> None:

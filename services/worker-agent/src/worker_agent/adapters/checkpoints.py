@@ -14,6 +14,7 @@ from shared.bus import Bus
 from shared.errors import OutcomeUnknown, Unavailable, error_of
 from shared.messages import PodSpec
 from shared.record import Record
+from shared.traces.context import Context
 from shared.workspace import (
     AWAY_S,
     MARK,
@@ -24,6 +25,7 @@ from shared.workspace import (
     Op,
     SnapshotRef,
 )
+from worker_agent.ports import Held
 
 log = logs.get(__name__)
 
@@ -49,7 +51,7 @@ class NodeCheckpointer:
 
     async def save(
         self,
-        record: Record,
+        held: Held,
         task: str,
         *,
         base: SnapshotRef | None,
@@ -57,16 +59,24 @@ class NodeCheckpointer:
         left_s: float,
     ) -> SnapshotRef | None:
         """Save the workspace; return its snapshot, or None where it is empty and always was."""
-        ask = self._ask("save", record, task, left_s)
+        ask = self._ask("save", held.record, task, left_s)
         ask = msgspec.structs.replace(ask, snapshot=base, frozen=True, exclude=self._exclude)
+        ask = _traced(ask, held.trace)
         return (await self._end_of(ask, on_scanned)).snapshot
 
     async def restore(
-        self, record: Record, task: str, snapshot: SnapshotRef, *, left_s: float
+        self,
+        held: Held,
+        task: str,
+        snapshot: SnapshotRef,
+        *,
+        left_s: float,
     ) -> None:
         """Fill the workspace with a snapshot."""
-        ask = msgspec.structs.replace(self._ask("restore", record, task, left_s), snapshot=snapshot)
-        await self._end_of(ask, None)
+        ask = msgspec.structs.replace(
+            self._ask("restore", held.record, task, left_s), snapshot=snapshot
+        )
+        await self._end_of(_traced(ask, held.trace), None)
 
     async def retain(self, record: Record, task: str, wanted: str, *, left_s: float) -> SnapshotRef:
         """Find a snapshot that the record is to go back to."""
@@ -136,3 +146,10 @@ class NodeCheckpointer:
         if answer is None:
             raise Unavailable(f"the checkpointer of node {self._spec.node} does not answer")
         raise OutcomeUnknown(f"{ask.op}: still {answer.state} after {ask.left_s:.0f} s")
+
+
+def _traced(ask: CheckpointAsk, trace: Context | None) -> CheckpointAsk:
+    """Let the job belong to a trace, if there is one."""
+    if trace is None:
+        return ask
+    return msgspec.structs.replace(ask, traceparent=trace.traceparent, tracestate=trace.state)

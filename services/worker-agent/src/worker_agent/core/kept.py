@@ -13,6 +13,9 @@ from shared.recovery import Recovery
 from shared.workspace import SnapshotRef
 from worker_agent.core.recovery import recovery_of
 
+LATE_AFTER = 3
+"""A snapshot in the middle of a task is late when so many times the pause between two of them has passed."""
+
 
 class Beginning(msgspec.Struct, frozen=True, kw_only=True):
     """With what a task begins."""
@@ -50,3 +53,18 @@ def left_by_the_interrupted(
     if head.which == "latest":
         return Kept(effects="saved", snapshot=head.snapshot), recovery
     return Kept(effects="none"), recovery
+
+
+def late_since(safe_ms: int, every_s: float, now_ms: int) -> tuple[str, int]:
+    """Return that a snapshot in the middle of a task is late, and since when; empty and 0: it is not.
+
+    Args:
+        safe_ms: when the newest one was taken, or the task began, wall clock.
+        every_s: pause between two of them, seconds.
+        now_ms: wall clock.
+    """
+    bound_s = every_s * LATE_AFTER
+    late_ms = safe_ms + round(bound_s * 1000)
+    if now_ms <= late_ms:
+        return "", 0
+    return f"its newest snapshot is older than {bound_s:g} s: the next one is not done", late_ms

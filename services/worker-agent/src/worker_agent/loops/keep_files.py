@@ -23,7 +23,7 @@ from shared.limits import CHECKPOINT_PAUSE_S_MAX
 from shared.pools import OnInterrupt
 from shared.record import Record
 from shared.workspace import SnapshotRef
-from worker_agent.core.kept import Beginning, Kept
+from worker_agent.core.kept import Beginning, Kept, late_since
 from worker_agent.core.recovery import recovery_of
 from worker_agent.loops.commit import Committer
 from worker_agent.loops.midway import Midway, Pause
@@ -72,6 +72,8 @@ class FileKeeper:
         self._midway: Midway | None = None
         self.doing: Literal["restoring", "saving"] | None = None
         self._reason, self._reason_ms = "", 0
+        self._safe_ms = 0
+        """While a task runs: when what the death of the node would leave was taken, wall clock."""
         self.useless = False
         """The workspace holds what is nobody's: the session is given back as its record says it is."""
 
@@ -87,6 +89,8 @@ class FileKeeper:
         away_ms = 0 if self._workspaces is None else self._workspaces.away_ms
         if away_ms and not self._reason:
             return "the checkpointer of its node does not answer", away_ms
+        if not self._reason and self._safe_ms:
+            return late_since(self._safe_ms, self._every_s, _now_ms())
         return self._reason, self._reason_ms
 
     def cancel(self) -> None:
@@ -148,10 +152,11 @@ class FileKeeper:
             )
             loop, workspaces = asyncio.get_running_loop(), self._workspaces
             marking = loop.call_later(MARK_AFTER_S, workspaces.mark, held.record, task)
+            self._safe_ms = _now_ms()
             try:
                 yield
             finally:
-                self._midway = None
+                self._midway, self._safe_ms = None, 0
                 marking.cancel()
                 midway.end()
 
@@ -171,7 +176,7 @@ class FileKeeper:
         try:
             while True:
                 try:
-                    snapshot = await self._save(held.record, task, JOB_S)
+                    snapshot = await self._save(held, task, JOB_S)
                 except StaleEpoch:
                     raise
                 except ServiceError as exc:
@@ -214,7 +219,7 @@ class FileKeeper:
             return held.record
         self._do("saving")
         try:
-            return heads.saved(held.record, await self._save(held.record, "", REST_S))
+            return heads.saved(held.record, await self._save(held, "", REST_S))
         except StaleEpoch:
             raise
         except ServiceError as exc:
@@ -232,7 +237,7 @@ class FileKeeper:
 
     async def _checkpoint(self, held: Held, task: str, midway: Midway) -> None:
         try:
-            snapshot = await self._save(held.record, task, JOB_S, midway=True)
+            snapshot = await self._save(held, task, JOB_S, midway=True)
         except StaleEpoch:
             raise
         except ServiceError as exc:
@@ -250,14 +255,14 @@ class FileKeeper:
         log.info("checkpoint.taken", session_id=record.session, task_id=task)
 
     async def _save(
-        self, record: Record, task: str, left_s: float, *, midway: bool = False
+        self, held: Held, task: str, left_s: float, *, midway: bool = False
     ) -> SnapshotRef | None:
         assert self._workspaces is not None
-        pause = Pause(self._sandbox)
+        pause, taken_ms = Pause(self._sandbox), _now_ms()
         try:
             await pause.begin()
             snapshot = await self._workspaces.save(
-                record, task, base=self._base, on_scanned=pause.end, left_s=left_s
+                held, task, base=self._base, on_scanned=pause.end, left_s=left_s
             )
         finally:
             await pause.end()
@@ -266,6 +271,8 @@ class FileKeeper:
                 f"files were not read within {CHECKPOINT_PAUSE_S_MAX} s (CHECKPOINT_PAUSE_S_MAX)"
             )
         self._base = snapshot or self._base
+        if self._safe_ms:
+            self._safe_ms = taken_ms
         return snapshot
 
     def _do(self, doing: Literal["restoring", "saving"] | None) -> None:

@@ -84,6 +84,7 @@ class Notes:
 
     def begin(self, held: Held, work: Work) -> Note:
         """Begin an attempt; lines that are logged meanwhile name its span."""
+        held.trace = None
         if self._sampling is None:
             return Note(None, None)
         record = held.record
@@ -93,6 +94,7 @@ class Notes:
         structlog.contextvars.bind_contextvars(trace_id=own.trace_id, span_id=own.span_id)
         if not trace.sampled:
             return Note(None, None)
+        held.trace = own
         trail = Trail(
             trace=trace,
             record=record,

@@ -107,7 +107,7 @@ class Restorer:
             raise Unavailable("this node has no checkpointer")
         assert head.snapshot is not None, "there is something to restore"
         job = asyncio.ensure_future(
-            self._workspaces.restore(held.record, task, head.snapshot, left_s=left_s)
+            self._workspaces.restore(held, task, head.snapshot, left_s=left_s)
         )
         ended = asyncio.ensure_future(self._ended.wait())
         try:

@@ -8,6 +8,7 @@ from typing import Protocol
 from shared.files import ObjectRef
 from shared.record import Record
 from shared.workspace import SnapshotRef
+from worker_agent.ports.session import Held
 
 
 class ObjectSink(Protocol):
@@ -52,7 +53,7 @@ class Workspaces(Protocol):
 
     async def save(
         self,
-        record: Record,
+        held: Held,
         task: str,
         *,
         base: SnapshotRef | None,
@@ -66,7 +67,12 @@ class Workspaces(Protocol):
         ...
 
     async def restore(
-        self, record: Record, task: str, snapshot: SnapshotRef, *, left_s: float
+        self,
+        held: Held,
+        task: str,
+        snapshot: SnapshotRef,
+        *,
+        left_s: float,
     ) -> None:
         """Fill the workspace."""
         ...

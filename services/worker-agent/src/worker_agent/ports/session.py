@@ -10,6 +10,7 @@ import msgspec
 from shared.letters import DeadLetter
 from shared.messages import TaskResult
 from shared.record import Hold, Record
+from shared.traces.context import Context
 from worker_agent.core.claims import Headers
 from worker_agent.core.lanes import Lane
 from worker_agent.core.work import Taken
@@ -26,6 +27,8 @@ class Held(msgspec.Struct, kw_only=True):
     """Stream and sequence of the message that it came with."""
     taken: Taken | None = None
     """By what it came; None once a task has been run for it, or has been waited for."""
+    trace: Context | None = None
+    """The span of the newest attempt; None: it is not traced."""
 
     @property
     def hold(self) -> Hold:
