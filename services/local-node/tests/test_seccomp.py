@@ -182,3 +182,19 @@ def test_other_processes_of_the_user_cannot_be_changed(machine: str) -> None:
         assert kept.call(name, user, 0, 5) == ERRNO | errno.EPERM
         assert kept.call(name, user, 1000, 5) == ERRNO | errno.EPERM
         assert apart.call(name, user, 0, 5) == ALLOW
+
+
+@pytest.mark.parametrize("name", syscalls.SIGNALS)
+def test_the_first_process_can_be_kept_from_signals(machine: str, name: str) -> None:
+    """gVisor lets a container's processes kill its first one; any other they may signal, and all at once."""
+    program = seccomp.build_filter(
+        machine, own_namespaces=True, memory_bounded=True, guards_first=True
+    )
+    plain, nr = Filter(machine, apart=True), syscalls.number(name, machine)
+    arch = syscalls.AUDIT_ARCH[machine]
+
+    assert run(program, arch, nr, 1, 9) == ERRNO | errno.EPERM
+    assert run(program, arch, nr, 1 | 1 << 32, 9) == ERRNO | errno.EPERM  # the kernel sees 32 bits
+    for pid in (0, 2, 11, 2**32 - 1):
+        assert run(program, arch, nr, pid, 9) == ALLOW
+    assert plain.call(name, 1, 9) == ALLOW

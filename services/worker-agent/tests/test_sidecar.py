@@ -89,6 +89,7 @@ async def test_a_pod_asks_for_its_credential_runs_a_session_and_ends(
     )
     result = await look.ended(session, session, within_s=END_S)
 
+    assert not pod.socket.exists()
     assert (beat.state, beat.isolation, beat.network) == ("warm", "oci", "none")
     assert (result.worker, result.isolation, result.status) == (pod.name, "oci", "failed")
     [(asker, ask)] = managers.asked

@@ -35,7 +35,9 @@ Instruction = tuple[int, int, int, int]
 """(code, jump if true, jump if false, constant)."""
 
 
-def build_filter(machine: str, *, own_namespaces: bool, memory_bounded: bool) -> bytes:
+def build_filter(
+    machine: str, *, own_namespaces: bool, memory_bounded: bool, guards_first: bool = False
+) -> bytes:
     """Build the filter.
 
     Args:
@@ -44,6 +46,8 @@ def build_filter(machine: str, *, own_namespaces: bool, memory_bounded: bool) ->
             sockets). False: no new socket at all, only socketpair(), no shared objects, and nothing that changes
             another process of the same user; nothing else keeps the task from the host's.
         memory_bounded: a control group bounds its memory. False: it may not have any that no process's size shows.
+        guards_first: nobody may signal the first process. Linux keeps a process namespace's first one from its own; gVisor
+            does not.
 
     Returns:
         The program, eight bytes an instruction.
@@ -70,6 +74,9 @@ def build_filter(machine: str, *, own_namespaces: bool, memory_bounded: bool) ->
         for name in syscalls.SHARED_OBJECTS:
             if name != "memfd_create" or not memory_bounded:
                 program += _when(syscalls.number(name, machine), [_fail(errno.ENOSYS)])
+    if guards_first:
+        for name in syscalls.SIGNALS:
+            program += _when(syscalls.number(name, machine), _deny_values(0, (1,)))
     program.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
 

@@ -49,8 +49,14 @@ OF_A_GROUP: dict[str, tuple[int, int]] = {"setpriority": (141, 140), "ioprio_set
 """Name -> (x86_64, aarch64): calls whose second argument is a process, group or user, 0 for the caller's; the first says
 which of them."""
 
+SIGNALS: dict[str, tuple[int, int]] = {
+    "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240), "pidfd_open": (434, 434),
+}  # fmt: skip
+"""Name -> (x86_64, aarch64): calls that signal the process or thread that their first argument names, or lead to it."""
+
 CALLS: dict[str, tuple[int, int]] = {
-    **SHARED_OBJECTS, **OF_A_PROCESS, **OF_A_GROUP,
+    **SHARED_OBJECTS, **OF_A_PROCESS, **OF_A_GROUP, **SIGNALS,
     "clone": (56, 220), "clone3": (435, 435), "socket": (41, 198), "connect": (42, 203),
     "bind": (49, 200), "listen": (50, 201), "sendto": (44, 206), "sendmsg": (46, 211),
     "sendmmsg": (307, 269), "ioctl": (16, 29),

@@ -8,6 +8,7 @@ import fcntl
 import os
 import socket
 import struct
+from contextlib import suppress
 
 from confinement import harden, landlock, linux, machine, seccomp
 
@@ -68,7 +69,10 @@ def confine(workspace: str, pids: int, disk_mib: int) -> str:
         devices = [("/dev", landlock.USE), ("/proc", landlock.USE)]
         landlock.restrict([("/", landlock.READ), *devices, *writable], tcp=network == LOOPBACK)
     rules = seccomp.build_filter(
-        linux.MACHINE, own_namespaces=network == LOOPBACK, memory_bounded=True
+        linux.MACHINE,
+        own_namespaces=network == LOOPBACK,
+        memory_bounded=True,
+        guards_first=os.getpid() == 1,
     )
     linux.SeccompProgram(rules).install()
     _check(network)
@@ -82,7 +86,8 @@ def _leave_network() -> str:
         linux.unshare(_OWN)
     except OSError:
         return NONE
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+    # gVisor has no such call, and its loopback is up from the start.
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket, suppress(OSError):
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, _LOOPBACK_UP)
     return LOOPBACK
 

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from contextlib import suppress
 
 from worker_agent.marker import mark_used
@@ -73,8 +74,17 @@ def listen(path: str) -> socket.socket:
     return listener
 
 
+def shut(listener: socket.socket) -> None:
+    """Take no further connection: what runs in the sandbox may see the volume."""
+    os.unlink(listener.getsockname())
+    listener.close()
+
+
 def bury(listener: socket.socket) -> None:
     """End the sandbox's container, if it still waits for us, and wait to be ended: who exits first is restarted."""
+    if listener.fileno() < 0:  # it has had its connection, and that is closed
+        time.sleep(BURY_S)
+        return
     listener.settimeout(BURY_S)
     with suppress(OSError):
         while True:

@@ -23,6 +23,7 @@ from worker_agent.core.fitness import why_unfit
 from worker_agent.pod import PREFIX as WORKER_PREFIX
 from worker_agent.pod import Pod, SandboxFacts
 from worker_agent.settings import WorkerSettings
+from worker_agent.sidecar.boot import shut
 from worker_agent.sidecar.enrol import enrol, tls_of
 from worker_agent.sidecar.inside import look
 from worker_agent.sidecar.settings import PREFIX, SidecarSettings
@@ -115,6 +116,7 @@ async def _take_runner(settings: SidecarSettings, listener: socket.socket) -> Ru
             connection, _ = await loop.sock_accept(listener)
     except TimeoutError as exc:
         raise Unavailable(f"no sandbox within {settings.sandbox_s:.0f} s") from exc
+    shut(listener)
     return await RunnerChannel.open(connection.detach(), RunnerLimits(hello_s=HELLO_S))
 
 
