@@ -36,14 +36,15 @@ class Transport(TcpTransport):
             self.abort()
 
     async def connect_tls(self, *arguments: Any, **options: Any) -> None:
-        """Encrypt. The library makes the new protocol itself, and does not tell it that TLS is below: asyncio would complain
-        at the end of each connection.
+        """Encrypt. The library makes the new protocol itself, and does not tell it of its connection: its reader could not
+        slow a server down, and asyncio would complain at the end, since it knows of no TLS below.
         """
         await super().connect_tls(*arguments, **options)
         assert self._io_writer is not None
-        protocol: Any = self._io_writer.transport.get_protocol()
+        transport = self._io_writer.transport
+        protocol: asyncio.BaseProtocol | None = transport.get_protocol()
         if protocol is not None:  # the server may have ended it already
-            protocol._over_ssl = True
+            protocol.connection_made(transport)
 
     def abort(self) -> None:
         """Cut the connection; bytes not sent yet are dropped."""
