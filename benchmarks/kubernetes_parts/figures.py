@@ -11,15 +11,13 @@ from harness.stats import percentile
 from recovery_parts.tracker import Hit, Tracker
 
 from kubernetes_parts.lanes import Lane, Lanes
-from kubernetes_parts.rounds import Round
+from kubernetes_parts.rounds import GONE, Round, is_stuck
 from shared.recovery import Recovery
 from shared.testing.history import Verdict
 
 DETECT_P95_S = 4.5
 RECOVER_P95_S = 10.0
 RECOVER_MAX_S = 15.0
-GONE = ("poweroff", "kill")
-"""Faults after which a node is gone; the figures without a fault's name are these rounds'."""
 
 
 def targets(given: argparse.Namespace) -> tuple[Target, ...]:
@@ -41,7 +39,7 @@ def targets(given: argparse.Namespace) -> tuple[Target, ...]:
 
 
 def add_rounds(report: Report, rounds: Sequence[Round]) -> None:
-    """Enter how long the hit sessions needed, by kind of fault."""
+    """Enter how long the hit sessions needed, by kind of fault; figures without one's name are of nodes that are gone."""
     gone = [one for one in rounds if one.fault in GONE]
     report.add("rounds", len(gone))
     for name in ("hang", "cut"):
@@ -55,7 +53,7 @@ def add_rounds(report: Report, rounds: Sequence[Round]) -> None:
     hits = [hit for one in rounds for hit in one.hits]
     report.add("hits", len(hits))
     report.add("hits_in_task", sum(hit.task is not None for hit in hits))
-    report.add("not_recovered", sum(map(_is_stuck, hits)))
+    report.add("not_recovered", sum(map(is_stuck, hits)))
     rows = [
         [
             f"{one.fault} {one.node}",
@@ -93,10 +91,6 @@ def _detect(hits: Iterable[Hit]) -> list[float]:
 def _recover(hits: Iterable[Hit]) -> list[float]:
     """Of those that had a task in hand: an idle session goes on when it is asked to, not before."""
     return [hit.recover_s for hit in _in_task(hits) if hit.recover_s is not None]
-
-
-def _is_stuck(hit: Hit) -> bool:
-    return hit.task is not None and not hit.ended and hit.recovered_s is None
 
 
 def _spread(values: Sequence[float]) -> list[str]:

@@ -19,8 +19,12 @@ from shared.kube_names import node_token
 from shared.kubectl import wait_ready
 from shared.testing.node_faults import Fault, NodeFaults
 
-WATCH_S = {"poweroff": 60.0, "kill": 60.0, "hang": 25.0, "cut": 15.0}
-"""How long a fault stays. Kubernetes needs 40 to 50 s to notice a node that is gone; a zombie comes back before that."""
+STAYS_S = {"poweroff": 20.0, "kill": 20.0, "hang": 25.0, "cut": 15.0}
+"""How long a fault stays at least. A zombie comes back long before Kubernetes notices."""
+NOTICED_S = 90.0
+"""Longest wait for Kubernetes to notice a node that is gone; it needs 40 to 50 s."""
+GONE = ("poweroff", "kill")
+"""Faults after which a node is gone."""
 GOING_ON_S = 90.0
 """Longest wait for all sessions that were hit."""
 READY = "{.status.conditions[?(@.type=='Ready')].status}{'\\n'}"
@@ -38,6 +42,12 @@ class Round:
     hits: list[Hit] = field(default_factory=list)
     not_ready_s: float | None = None
     """From the fault until the API server called the node not ready; None: it did not."""
+
+
+def is_stuck(hit: Hit) -> bool:
+    """Return whether a session was not given up, or had a task in hand and did not go on."""
+    waits = hit.detected_s is None or (hit.task is not None and hit.recovered_s is None)
+    return waits and not hit.ended
 
 
 @dataclass
@@ -77,13 +87,14 @@ class Rounds:
         self.done.append(one)
         try:
             await asyncio.to_thread(self.faults.do, fault, node)
-            await asyncio.sleep(max(0.0, WATCH_S[fault] - (self.now() - at_s)))
+            await asyncio.sleep(max(0.0, STAYS_S[fault] - (self.now() - at_s)))
             await self._all_go_on(one)
+            if fault in GONE:
+                await asyncio.wait({watching}, timeout=max(0.0, NOTICED_S - (self.now() - at_s)))
         finally:
+            watching.cancel()  # what is said of the node from now on is about its return
+            one.not_ready_s = await watching
             await asyncio.to_thread(self.faults.mend, fault, node)
-            watching.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                one.not_ready_s = await watching
         self._tell(one)
         await self._until_as_before()
         return one
@@ -110,12 +121,12 @@ class Rounds:
         return None
 
     async def _all_go_on(self, one: Round) -> None:
-        """Wait until each session that was hit in a task has gone on, or ended."""
+        """Wait until each session that was hit was given up, and in a task has gone on; or has ended."""
         until = self.now() + GOING_ON_S
-        while self.now() < until:
-            if all(hit.recovered_s is not None or hit.ended for hit in one.hits if hit.task):
-                return
+        while self.now() < until and any(map(is_stuck, one.hits)):  # noqa: ASYNC110 - hits are data
             await asyncio.sleep(0.5)
+        for hit in filter(is_stuck, one.hits):
+            say(f"session {hit.session[1]}, epoch {hit.epoch}, task {hit.task}: does not go on")
 
     def _tell(self, one: Round) -> None:
         detect = [hit.detect_s for hit in one.hits if hit.detect_s is not None]
