@@ -19,7 +19,6 @@ from typing import Any
 
 from agent_sandbox import Client, ClientOptions
 from agent_sandbox.embedded.bring_up import ask_pools
-from agent_sandbox.embedded.pools import to_toml
 from agent_sandbox.kubernetes.names import (
     CA_KEY,
     CREDENTIAL_KEY,
@@ -227,7 +226,7 @@ def declare(kubectl: Kubectl, spaces: Namespaces, pools: Sequence[PoolSpec]) -> 
     Raises:
         CannotMeasure: they do not in time.
     """
-    patch: Any = {"data": {POOLS_KEY: to_toml(tuple(pools))}}
+    patch: Any = {"data": {POOLS_KEY: "".join(map(table_of, pools))}}
     before = _generation(kubectl, spaces)
     words = ("patch", "configmap", POOLS_MAP, "-n", spaces.system, "--type=merge", "-p")
     said = kubectl.run(*words, json.dumps(patch))
@@ -240,6 +239,18 @@ def declare(kubectl: Kubectl, spaces: Namespaces, pools: Sequence[PoolSpec]) -> 
             return
         time.sleep(POLL_S)
     raise CannotMeasure(f"the pool-managers did not take the pools over within {READY_S:g} s")
+
+
+def table_of(pool: PoolSpec) -> str:
+    """Return a pool's declaration, without what is by default: services there may be older than this tree."""
+    lines, inner = ["[[pool]]"], []
+    for part, into in ((pool, lines), (pool.limits, inner)):
+        for field in msgspec.structs.fields(part):
+            value = getattr(part, field.name)
+            if field.name != "limits" and value != field.default:
+                # JSON's strings, numbers and lists are TOML's as well.
+                into.append(f"{field.name} = {msgspec.json.encode(value).decode()}")
+    return "\n".join([*lines, *(["[pool.limits]", *inner] if inner else [])]) + "\n"
 
 
 def _generation(kubectl: Kubectl, spaces: Namespaces) -> int:

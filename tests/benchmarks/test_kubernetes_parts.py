@@ -8,11 +8,13 @@ import xml.etree.ElementTree as ET
 from harness import pictures
 from harness.api import writes_table
 from harness.report import Report
+from harness.site import table_of
 from kubernetes_parts import figures
 from kubernetes_parts.lanes import Lane, Lanes
 from kubernetes_parts.rounds import Round
 from recovery_parts.tracker import Hit, Tracker
 
+from shared.pools import PodLimits, PoolSpec, parse_pools
 from shared.recovery import Recovery
 from shared.testing.audit import Request
 from shared.testing.history import Verdict
@@ -100,6 +102,19 @@ def test_each_round_is_drawn_with_a_lane_for_each_session() -> None:
     assert "Kubernetes noticed after 47 s" in drawn
     assert "Kubernetes noticed not while it lasted" in drawn
     assert Lanes("t", [Lane(None, None, True)], None).height > 0
+
+
+def test_pools_are_declared_without_what_is_by_default() -> None:
+    """The services may be older than this tree, and not know a field that it has."""
+    pools = (
+        PoolSpec(name="a", stock=9, isolation="oci", limits=PodLimits(memory_mib=99)),
+        PoolSpec(name="b"),
+    )
+
+    text = "".join(map(table_of, pools))
+
+    assert parse_pools(text) == pools
+    assert "pods_max" not in text
 
 
 def test_writes_are_counted_by_who_and_what() -> None:
