@@ -17,6 +17,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from agent_sandbox import Client, ClientOptions
 from agent_sandbox.embedded.bring_up import ask_pools
 from agent_sandbox.kubernetes.names import (
@@ -39,7 +41,7 @@ from shared.kubectl import Kubectl, Object, is_ready, wait_ready
 from shared.pools import PoolSpec, parse_pools
 from shared.views import PoolView
 
-READY_S = 120.0
+READY_S = 180.0
 WARM_S = 300.0
 POLL_S = 0.5
 OPEN_POLICY = "measured-from-outside"
