@@ -172,7 +172,10 @@ NOT_PLACED: dict[str, str] = {
         ),
         "Kubernetes alone: endless, what is missed is listed again",
     ),
-    "pool_manager.watch_cluster.remove": "Kubernetes alone: what is over is seen, and ended, until it is gone",
+    **dict.fromkeys(
+        ("pool_manager.watch_cluster.remove", "pool_manager.watch_cluster.retire"),
+        "Kubernetes alone: what is to go is seen, and ended, until it is gone",
+    ),
     **{
         f"pool_manager.enrol.{method}": "Kubernetes alone: a pod asks again under the same key until it has its answer"
         for method in ("prove", "read", "reserve", "answer")

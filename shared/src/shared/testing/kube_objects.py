@@ -18,13 +18,16 @@ def pod_json(name: str = "default-0-1", **given: Any) -> dict[str, Any]:
     Args:
         name: of the pod.
         given: `node`, `phase`, `uid`, `deleted`, `sidecar` and `sandbox` (states), `restarts`, `last`, `conditions`,
-            `reason`, `message`, `lanes`, `pool`.
+            `reason`, `message`, `lanes`, `form`, `pool`.
     """
     meta: dict[str, Any] = {
         "name": name,
         "uid": given.get("uid", f"uid-{name}"),
         "labels": {f"{OURS}/pool": given.get("pool", "default"), f"{OURS}/isolation": "oci"},
-        "annotations": {f"{OURS}/lanes": given.get("lanes", "")},
+        "annotations": {
+            f"{OURS}/lanes": given.get("lanes", ""),
+            f"{OURS}/form": given.get("form", ""),
+        },
     }
     if given.get("deleted"):
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"

@@ -9,6 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from pool_manager.core.kube_cluster import Cluster
+from pool_manager.core.kube_forms import FORM
 from pool_manager.core.kube_pods import write_lanes
 from pool_manager.core.pod_form import PART_OF, POOL, PRODUCT, PodOrder, pod_manifest
 from pool_manager.core.pod_template import PodClass, PodTemplate
@@ -66,7 +67,9 @@ class KubePods:
             lanes=write_lanes(spec.lanes),
             avoid=self._cluster.avoid,
         )
-        manifest = pod_manifest(self._cluster.template, self._pools[spec.pool], order)
+        pool = self._pools[spec.pool]
+        manifest = pod_manifest(self._cluster.template, pool, order)
+        manifest["metadata"]["annotations"][FORM] = self._cluster.forms(pool)[spec.isolation]
         try:
             made = await self._api.create(self._path, manifest, timeout_s=CREATE_S)
         except Conflict as exc:
@@ -96,6 +99,10 @@ class KubePods:
     async def remove(self, pod: str, uid: str, *, forced: bool) -> None:
         """End this very pod, or have it forgotten."""
         await self._delete(pod, 0 if forced else GRACE_MIN_S, uid)
+
+    async def retire(self, pod: str, uid: str) -> None:
+        """End this very pod in good order: it may have got a session just now, which it hands over."""
+        await self._delete(pod, self._cluster.template.stop_grace_s, uid)
 
     async def _delete(self, pod: str, grace_s: int, uid: str | None) -> None:
         options: dict[str, Any] = {"gracePeriodSeconds": grace_s}

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from pool_manager.core.kube_classes import POD_CLASSES, classes
+from pool_manager.core.kube_forms import FORM, form_of
 from pool_manager.core.kube_pods import PLACE, Labels, Pod, read_pod, removed
 from pool_manager.core.pod_form import ISOLATION, LANES, POOL
 from pool_manager.core.pod_template import PodTemplate
 from shared.kube.views import NodeView, PodView, RuntimeClassView
 from shared.messages import NodeBeat, PodGone
+from shared.pools import PoolSpec
 
-LABELS = Labels(POOL, ISOLATION, LANES)
+LABELS = Labels(POOL, ISOLATION, LANES, FORM)
 
 
 class Gone(msgspec.Struct, frozen=True):
@@ -43,6 +45,7 @@ class Cluster:
             ("pods", "nodes", "runtimes"), "the cluster has not been read yet"
         )
         self._listed = False
+        self._forms: dict[str, dict[str, str]] = {}
 
     # --------------------------------------------------------------------------------------------------------- pods
 
@@ -108,6 +111,13 @@ class Cluster:
         first = min(mine, key=lambda pod: pod.seen_at)
         next_s = max(first.seen_at + pending_s - now, 0.0)
         return f"{len(mine)} pods do not start: {first.stuck} (next try in {next_s:.0f} s)"
+
+    def forms(self, pool: PoolSpec) -> dict[str, str]:
+        """Return isolation class -> digest of the form that pods of a pool get now."""
+        if pool.name not in self._forms:
+            names = self.template.runtime_classes
+            self._forms[pool.name] = {name: form_of(self.template, pool, name) for name in names}
+        return self._forms[pool.name]
 
     # ------------------------------------------------------------------------------------------------------- nodes
 

@@ -34,6 +34,8 @@ class Pod(msgspec.Struct):
     isolation: str
     lanes: tuple[Lane, ...]
     """Lanes that it was started for."""
+    form: str
+    """Digest of what it was made by."""
     node: str
     """Empty: Kubernetes has found none yet."""
     is_ending: bool
@@ -56,6 +58,7 @@ class Labels(msgspec.Struct, frozen=True):
     pool: str
     isolation: str
     lanes: str
+    form: str
 
 
 def read_pod(view: PodView, labels: Labels) -> Pod:
@@ -68,6 +71,7 @@ def read_pod(view: PodView, labels: Labels) -> Pod:
         pool=meta.labels.get(labels.pool, ""),
         isolation=meta.labels.get(labels.isolation, ""),
         lanes=read_lanes(meta.annotations.get(labels.lanes, "")),
+        form=meta.annotations.get(labels.form, ""),
         node=view.spec.node_name,
         is_ending=meta.deletion_timestamp is not None,
         is_started=sidecar is not None and sidecar.state.running is not None,

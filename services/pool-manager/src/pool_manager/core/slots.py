@@ -138,7 +138,7 @@ class Slots:
     def created(self, pod: str, now: float) -> None:
         """The node said that it started the pod."""
         self._refusals = 0
-        if (row := self._row(pod)) is not None and row.created_at is None:
+        if (row := self.row_of(pod)) is not None and row.created_at is None:
             row.created_at = now
 
     def hold(self, why: str, now: float) -> None:
@@ -152,7 +152,7 @@ class Slots:
 
     def heard(self, pod: str, *, bound: bool, now: float) -> bool:
         """Take in a heartbeat of a pod; return whether its slot is due by that."""
-        row = self._row(pod)
+        row = self.row_of(pod)
         if row is None:
             return False
         row.heard = now
@@ -185,7 +185,7 @@ class Slots:
 
     def taken(self, pod: str, now: float) -> bool:
         """The pod has a session; return whether its slot is due by that."""
-        row = self._row(pod)
+        row = self.row_of(pod)
         if row is None or row.phase in ("taken", "gone"):
             return False
         self.unclaimed = max(self.unclaimed - 1, 0)
@@ -195,7 +195,7 @@ class Slots:
 
     def gone(self, pod: str, now: float) -> bool:
         """The pod is no more, or never came; return whether its slot is due by that."""
-        row = self._row(pod)
+        row = self.row_of(pod)
         if row is None or row.phase == "gone":
             return False
         if row.phase == "starting":
@@ -238,7 +238,8 @@ class Slots:
         )
         return f"{self.reason} (next try in {wait_s:.0f} s)" if wait_s > 1 else self.reason
 
-    def _row(self, pod: str) -> SlotRow | None:
+    def row_of(self, pod: str) -> SlotRow | None:
+        """Return the slot whose present pod is this one."""
         name = self._by_pod.get(pod)
         return None if name is None else self.rows[name]
 

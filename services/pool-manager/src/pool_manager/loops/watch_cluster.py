@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from pool_manager.core.kube_cluster import Cluster, Gone
+from pool_manager.core.kube_forms import outdated
 from pool_manager.core.kube_pods import Pod
 from pool_manager.core.kube_silence import is_silent
 from pool_manager.core.world import World
@@ -132,6 +133,7 @@ class ClusterWatcher:
                 why = pod.stuck or f"it did not start within {self._times.pending_s:.0f} s"
                 self._ended(self._cluster.give_up(pod.name, "start_failed", why))
             self._look_for_useless(now)
+            self._look_for_outdated(now)
             self._beat(now)
             self._clear_away(now)
             await asyncio.sleep(TICK_S)
@@ -157,6 +159,17 @@ class ClusterWatcher:
             since = self._useless.setdefault(name, now)
             if now - since > USELESS_S and self._world.hearing.connected:
                 self._ended(self._cluster.give_up(name, "deleted", "no slot wants it"))
+
+    def _look_for_outdated(self, now: float) -> None:
+        """Replace warm pods of a former form, few at a time: sessions keep theirs until they end."""
+        world, cluster = self._world, self._cluster
+        for pool, slots in world.pools.items():
+            if not world.peers.is_first(f"form/{pool}", now):
+                continue
+            forms = cluster.forms(slots.spec)
+            for pod in outdated(slots, cluster.living(), forms, world.peers, now):
+                log.info("pod.outdated", pod=pod.name, node=pod.node)
+                self.hands.offer(pod.name, partial(self._remover.retire, pod.name, pod.uid))
 
     def _is_used(self, pod: Pod) -> bool:
         slots = self._world.pools.get(pod.pool)

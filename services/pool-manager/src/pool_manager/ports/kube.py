@@ -49,6 +49,10 @@ class Remover(Protocol):
         """
         ...
 
+    async def retire(self, pod: str, uid: str) -> None:
+        """End a pod that may have got a session just now: it has time to hand that over."""
+        ...
+
 
 class Proofs(Protocol):
     """Tells pods by their tokens."""
