@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -11,9 +12,10 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NEEDED = [
+NEEDED = (
     "bash",
     "cat",
+    "cp",
     "dirname",
     "env",
     "mktemp",
@@ -23,11 +25,12 @@ NEEDED = [
     "tail",
     "timeout",
     "touch",
-]
+)
 TOOL = """#!/bin/sh
 echo "$1" >> "$(dirname "$0")/calls"
 case $1 in
     status) [ -e "$(dirname "$0")/kubeconfig" ] ;;
+    docker) touch "$(dirname "$0")/engine" ;;
     up) [ ! -e "$(dirname "$0")/broken" ] || { echo "no room"; exit 1; }
         touch "$(dirname "$0")/kubeconfig" ;;
     kubeconfig) echo "$(dirname "$0")/kubeconfig" ;;
@@ -84,6 +87,9 @@ def machine(tmp_path: Path) -> Machine:
     (tmp_path / "bin").mkdir()
     for name in NEEDED:  # and no other: this machine's own Go and Docker are not its
         (tmp_path / "bin" / name).symlink_to(shutil.which(name) or name)
+    programs = tmp_path / "repo" / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "nats-server").touch()
     made = Machine(tmp_path)
     made.has("docker", "exit 1")
     made.has("go")
@@ -119,6 +125,35 @@ def test_an_ordinary_user_is_told_that_the_tool_wants_root(machine: Machine) -> 
 
     assert (ended.returncode, "wants root" in ended.stderr) == (3, True)
     assert not (place / "calls").exists()
+
+
+ENGINE = """case $1 in
+    info) [ -e "$(dirname "$0")/../beside/devcluster/engine" ] ;;
+    run) {run} ;;
+esac"""
+
+
+@pytest.mark.parametrize(("run", "code"), [("exit 0", 0), ("echo forbidden; exit 1", 3)])
+def test_an_engine_is_started_and_kept_where_it_runs_containers(
+    machine: Machine, run: str, code: int
+) -> None:
+    """One that can't would fail all tests that use it: without it they say that there is none."""
+    machine.has_tool()
+    machine.has("docker", ENGINE.format(run=run))
+    with subprocess.Popen(["sleep", "60"]) as running:
+        (machine.folder / "pid").write_text(str(running.pid))
+
+        ended = machine.start("engine", ENGINE_PID=str(machine.folder / "pid"))
+
+        assert ended.returncode == code
+        if code:
+            assert "it was started and runs no container: " in ended.stderr
+            assert "forbidden" in ended.stderr
+            assert ended.stdout.splitlines()[-1] == "export SERVICES_STARTED=''"  # ended already
+        else:
+            assert running.poll() is None
+            machine.start("stop", SERVICES_STARTED=f" engine:{running.pid}")
+        assert running.wait(5) == -signal.SIGTERM
 
 
 def test_a_cluster_is_started_told_of_and_ended(machine: Machine) -> None:
