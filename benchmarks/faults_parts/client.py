@@ -11,7 +11,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import msgspec
 
 from agent_sandbox import ClientOptions
-from faults_parts.stories import STORIES, Cast, Teller
+from faults_parts.stories import STORIES
+from faults_parts.teller import Cast, Teller
 from faults_parts.waiting import connected
 
 

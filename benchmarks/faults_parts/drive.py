@@ -18,7 +18,8 @@ from agent_sandbox import ClientOptions
 from agent_sandbox.places import FAILPOINTS_VARIABLE
 from faults_parts.scenarios import Fault, Scenario
 from faults_parts.settled import unsettled
-from faults_parts.stories import COLD, PODS_MAX, QUIET_S, STORIES, Cast, Teller
+from faults_parts.stories import COLD, QUIET_S, STORIES
+from faults_parts.teller import PODS_MAX, Cast, Teller
 from faults_parts.waiting import STORY_S, connected, wait_for
 from faults_parts.world import World
 from shared.failpoints import Plan
@@ -32,8 +33,8 @@ FIRED_WITHIN_S = 12.0
 """After a story's end: the survey of inboxes comes every ten seconds."""
 TRIES = 3
 """For a fault to strike."""
-MANAGERS_AT_ONCE = 2
-"""Scenarios at once in which a pool-manager dies: more would leave none for the others."""
+KILLING_AT_ONCE = 2
+"""Scenarios at once in which a pool-manager dies, and in which the checkpointer does: more would leave none for the others."""
 STOCK = 3
 WARM_POOL, COLD_POOL = "warm", "cold"
 POISONED = "worker.run_task.event"
@@ -110,7 +111,8 @@ class Driver:
         self._free: asyncio.Queue[int] = asyncio.Queue()
         for lane in range(lanes):
             self._free.put_nowait(lane)
-        self._killing = asyncio.Semaphore(MANAGERS_AT_ONCE)
+        self._killing = asyncio.Semaphore(KILLING_AT_ONCE)
+        self._killing_checkpointers = asyncio.Semaphore(KILLING_AT_ONCE)
         self._stored_at: dict[str, list[float]] = defaultdict(list)
         self._number = 0
         self._outcomes: list[Outcome] = []
@@ -122,22 +124,26 @@ class Driver:
         self._stored_at[tenant].append(time.time())
 
     async def play(self, scenarios: Iterable[Scenario]) -> list[Outcome]:
-        """Play them all: first those in which no pool-manager dies, which are undisturbed by the others.
+        """Play them all: first those in which no service dies, which are undisturbed by the others.
 
         One in which a fault did not strike is played again: another's fault may have been in its way.
         """
         chosen = list(scenarios)
         with reaching_clients(self._world.folder / "faults"):
             for killing in (False, True):
-                now = [one for one in chosen if one.kills_managers is killing]
+                now = [
+                    one
+                    for one in chosen
+                    if (one.kills_managers or one.kills_checkpointer) is killing
+                ]
                 await asyncio.gather(*map(self._play, now))
         return self._outcomes
 
     async def _play(self, scenario: Scenario) -> None:
-        if scenario.kills_managers:
-            async with self._killing:
-                await self._play_in_lane(scenario)
-        else:
+        if not (scenario.kills_managers or scenario.kills_checkpointer):
+            await self._play_in_lane(scenario)
+            return
+        async with self._killing if scenario.kills_managers else self._killing_checkpointers:
             await self._play_in_lane(scenario)
 
     async def _play_in_lane(self, scenario: Scenario) -> None:
@@ -190,7 +196,7 @@ class Driver:
         plans = []
         for number, fault in enumerate(scenario.all_faults):
             about = (cast.tenant, cast.pool, f"_INBOX_c-{cast.tenant}")
-            later = fault in scenario.leading and scenario.story == "later"
+            later = fault in scenario.leading and scenario.story in ("later", "resumed")
             if later or scenario.story == "kept":
                 about = (cast.id("s"),)
             first = 2 if later else 1  # the first start is the opened session's own

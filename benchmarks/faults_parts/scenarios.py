@@ -27,6 +27,11 @@ class Fault(msgspec.Struct, frozen=True):
         return self.kind in CRASHES and BY_NAME[self.step].service == "pool_manager"
 
     @property
+    def kills_checkpointer(self) -> bool:
+        """Whether the node's checkpointer dies of it."""
+        return self.kind in CRASHES and BY_NAME[self.step].service == "checkpointer"
+
+    @property
     def kills_client(self) -> bool:
         """Whether the client dies of it."""
         return self.kind in CRASHES and BY_NAME[self.step].service == "client"
@@ -59,6 +64,11 @@ class Scenario(msgspec.Struct, frozen=True):
         return self.story in ("restart", "deaf") or any(
             fault.kills_manager for fault in self.all_faults
         )
+
+    @property
+    def kills_checkpointer(self) -> bool:
+        """Whether the node's checkpointer dies in it: all sessions of the node wait for it then."""
+        return any(fault.kills_checkpointer for fault in self.all_faults)
 
     @property
     def kills_client(self) -> bool:

@@ -1,4 +1,4 @@
-"""A small cluster of real processes with failpoints: three servers, two pool-managers, one node and its workers.
+"""A small cluster of real processes with failpoints: three servers, two pool-managers, one node with its checkpointer and workers.
 
 Whoever dies is started again, as a kubelet or the supervisor would.
 """
@@ -100,6 +100,7 @@ class World:
         self.plans = PlanFolder(folder / "faults")
         self.managers = [self._manager(name) for name in MANAGERS]
         self.node = self._node()
+        self.checkpointer = self._checkpointer()
         self.pods: tuple[str, ...] = ()
         """What the node has, by its newest heartbeat."""
         self.admin: Bus
@@ -108,7 +109,7 @@ class World:
     @property
     def processes(self) -> list[Process]:
         """What is kept alive."""
-        return [*self.managers, self.node]
+        return [*self.managers, self.node, self.checkpointer]
 
     def credential(self, name: str, permissions: Permissions, signer: Signer | None = None) -> Path:
         """Mint a user; return its file."""
@@ -149,8 +150,23 @@ class World:
             "LOCAL_NODE_READY_FILE": str(self.folder / f"{NODE}.ready"),
             "LOCAL_NODE_OFFERED": "process",
             "LOCAL_NODE_DRAIN_S": "3",
+            # Kept here: a node lets one that dies again and again wait for longer each time.
+            "LOCAL_NODE_CHECKPOINTER": "sleep,infinity",
         }
         return Process(NODE, "local_node", environ, self.folder)
+
+    def _checkpointer(self) -> Process:
+        name = f"ckpt-{NODE}"
+        environ = {
+            "CHECKPOINTER_NODE": NODE,
+            "CHECKPOINTER_SERVERS": ",".join(self.cluster.urls),
+            "CHECKPOINTER_CREDENTIAL_FILE": str(self.credential(name, roles.checkpointer(NODE))),
+            "CHECKPOINTER_PODS_DIR": str(self.folder / NODE / "pods"),
+            "CHECKPOINTER_READY_FILE": str(self.folder / f"{name}.ready"),
+            "CHECKPOINTER_LOOK_S": "2",
+            "CHECKPOINTER_FAILPOINTS": str(self.folder / "faults"),
+        }
+        return Process(name, "checkpointer", environ, self.folder)
 
     def hear_node(self, message: Message) -> None:
         """Take in the node's heartbeat."""

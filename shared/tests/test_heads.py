@@ -48,7 +48,7 @@ class TestRescue:
         )
         assert rescuing == replace(
             UNSAVED, state="rescuing", owner="c1", node="n1", epoch=5, lane="recovery", claimed_ms=3_000,
-            rescue_until_ms=5_000, deaths=1, death_task="task-0008", interruptions=(lost,),
+            rescue_until_ms=5_000, rescue_pod="w1", deaths=1, death_task="task-0008", interruptions=(lost,),
         )  # fmt: skip
         assert not is_mine(rescuing, HOLD)
         assert is_mine(rescuing, Hold("c1", 5))

@@ -105,6 +105,7 @@ def abstracted(record: Record, *, classes: bool = False) -> Record:
         interruptions=(HIT,) if record.interruptions else (),
         latest=None if record.latest is None else replace(record.latest, attempt=0, epoch=0),
         checkpoint_stale_ms=min(record.checkpoint_stale_ms, 1),
+        rescue_pod="",
         lost=LOST if record.lost else None,
         losses=0,
         last_loss=None,

@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from shared import messages, subjects
 from shared.errors import ErrorInfo
 from shared.identity import roles
-from shared.record import Record
-from shared.testing.look import Look, until
+from shared.record import Death, Record, Rescue
+from shared.testing.look import Look, now_ms, until
 from shared.testing.names import unique
 from shared.testing.peers import WorkerPeer
 from shared.testing.rescuers import CheckpointerPeer, snapshot
+from shared.transitions import revoke
 
 RESUME = b'{"on_interrupt": "resume"}'
 
@@ -184,6 +186,36 @@ async def test_without_a_checkpointer_that_can_save_nothing_is_waited_for(
 
     assert record.epoch == 2
     assert checkpointer.asks == []
+
+
+async def test_a_rescue_that_nobody_asked_for_yet_is_asked_for_by_the_next_manager(
+    start: Any, node: Any, checkpointer: CheckpointerPeer, look: Look
+) -> None:
+    """The first one dies between its write and its question: nobody waits for the rescue's deadline."""
+    stop = await start("pm-1", fence_s=1.6)
+    worker = (await node.warm(2))[0]
+    await asyncio.sleep(0.3)
+    session = await idle(worker)
+    stop.set("test")
+    record = await look.record(session)
+    stored = await look.stored(session)
+    assert record is not None
+    assert stored is not None
+    death = Death(cause="process_exit", process_died=True, in_task=False)
+    until_ms = now_ms() + 60_000
+    rescue = Rescue(owner="ckpt-node-a", node="node-a", until_ms=until_ms)
+    rescuing = revoke(record, death=death, now_ms=now_ms(), rescue=rescue)
+    subject = subjects.record(rescuing.pool, rescuing.tenant, session)
+    bus = worker.bus
+    await bus.compare_and_set(subject, messages.encode(rescuing), expected_seq=stored.seq)
+    checkpointer.go_on.set()
+
+    await start("pm-2", fence_s=1.6)
+    saved = await look.in_state(session, "queued")
+
+    assert (saved.boundary is not None, saved.epoch) == (True, 2)
+    assert {(ask.pod, ask.epoch) for ask in checkpointer.asks} == {(worker.spec.pod, 2)}
+    assert await until(lambda: look.tokens(session))
 
 
 @pytest.mark.slow

@@ -67,6 +67,8 @@ class Record(Message, frozen=True, kw_only=True, omit_defaults=True):
     """Since when completed tasks have effects that no snapshot holds, wall clock; 0: `boundary` holds them all."""
     rescue_until_ms: int = 0
     """`rescuing` until then, wall clock of the pool-manager that gave it up."""
+    rescue_pod: str = ""
+    """The dead pod whose files are rescued, or were last: any pool-manager can see to it."""
     base: Base | None = None
     """Of a fork: where it comes from."""
     tasks_done: int = 0

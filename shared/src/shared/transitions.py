@@ -1,8 +1,7 @@
 """How a session's record may change: the rules of ownership, and nothing else.
 
-Each function here takes the record as it was read and returns the record to write; the caller writes it by
-compare-and-set under the sequence it read. A transition that the rules forbid raises, so that no caller can write it.
-Nothing here knows time, NATS or randomness: `now_ms` is an argument.
+Each function takes the record as it was read and returns the one to write, by compare-and-set under the sequence that was
+read; what the rules forbid raises. Nothing here knows time, NATS or randomness: `now_ms` is an argument.
 
     (none) --create--> running --complete--> running | closed
     queued --claim--> running --release--> idle --wake--> queued;  idle --take_back--> running
@@ -231,6 +230,7 @@ def revoke(record: Record, *, death: Death, now_ms: int, rescue: Rescue | None =
         node=rescue.node,
         claimed_ms=now_ms,
         rescue_until_ms=rescue.until_ms,
+        rescue_pod=record.owner or "",
     )
 
 

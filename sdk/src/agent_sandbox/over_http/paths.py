@@ -117,7 +117,8 @@ def question_call(what: str, question: msgspec.Struct) -> Call:
             path = f"/v1/sessions/{quote(question.session, safe='')}/tasks"
             return Call(method="GET", path=path, params=_params(question, "session"))
         case "snapshots", SnapshotsAsk():
-            return Call(method="GET", path=f"{session_path(question.session)}/snapshots")
+            path = f"{session_path(question.session)}/snapshots"
+            return Call(method="GET", path=path, try_s=LONG_TRY_S)
         case "snapshot_name", NameAsk():
             named = quote(question.snapshot, safe="")
             return Call(

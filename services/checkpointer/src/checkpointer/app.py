@@ -75,9 +75,11 @@ async def run(settings: CheckpointerSettings, stop: Stop) -> None:
         async with asyncio.TaskGroup() as tasks:
             desk = Desk(work, tasks)
             await _serve(settings, bus, desk, tasks)
-            await _keep(bus, Keeper(StreamHeads(bus), SnapshotLooker(lambda: opening.store)), tasks)
+            at = Failpoints(settings.failpoints, "checkpointer").at
+            looker = SnapshotLooker(lambda: opening.store)
+            await _keep(bus, Keeper(at("keep", StreamHeads(bus)), looker), tasks)
             say = _beats(settings, opening, desk)
-            caretaker = await _caretaker(bus, opening, book)
+            caretaker = await _caretaker(settings, bus, opening, book)
             aside = [
                 tasks.create_task(opening.run()),
                 tasks.create_task(caretaker.run()),
@@ -142,9 +144,14 @@ def _work(settings: CheckpointerSettings, bus: Bus, opening: Opening) -> Work:
     return Work(settings.subject_name, opening, at("work", records), truth, bounds)
 
 
-async def _caretaker(bus: Bus, opening: Opening, book: Book) -> Caretaker:
+async def _caretaker(
+    settings: CheckpointerSettings, bus: Bus, opening: Opening, book: Book
+) -> Caretaker:
     """Return what deletes and collects; it hears every record that is stored."""
     heads, records = StreamHeads(bus), StreamRecords(bus)
+    at = Failpoints(settings.failpoints, "checkpointer").at
+    truth = at("collect_garbage", heads), at("collect_garbage", records)
+    deleted = at("delete_session", heads)
 
     def found(one: PackDamage) -> None:
         note_bad(book, "scrub", is_missing=one.what == MISSING)
@@ -152,14 +159,16 @@ async def _caretaker(bus: Bus, opening: Opening, book: Book) -> Caretaker:
     def tools() -> tuple[Deleter, Collector, Scrubber]:
         store = opening.store
         contents = StoredContents(store)
-        collector = Collector(store, heads, records, contents)
+        collector = Collector(store, *truth, contents)
         return (
-            Deleter(collector, heads),
+            Deleter(collector, deleted),
             collector,
             Scrubber(store, (heads, records), contents, found),
         )
 
-    caretaker = Caretaker(heads, records, tools)
+    caretaker = Caretaker(
+        at("look_after", heads), at("look_after", records), tools, look_s=settings.look_s
+    )
 
     def heard(message: Message) -> None:
         caretaker.heard(decode(message.data, Record))

@@ -55,6 +55,8 @@ class CheckpointerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     the buffers of its saves and restores may take of the node's memory."""
     age_bound_s: Annotated[float, Meta(gt=0)] = 90.0
     """A session that asked for a save and whose newest snapshot is older, seconds, is told as late."""
+    look_s: Annotated[float, Meta(gt=0, le=3600)] = 60.0
+    """Seconds between two looks at all workspaces for what nobody heard of, more or less."""
     ready_file: str | None = None
     """Exists exactly while it takes work."""
     probes: str | None = None

@@ -76,7 +76,7 @@ class Worker:
             else None
         )
         self._files = FileKeeper(
-            None if checkpointer is None else at("keep_files", checkpointer),
+            None if checkpointer is None else at("keep_files", at("restore", checkpointer)),
             at("keep_files", sandbox),
             committer,
             settings,

@@ -26,12 +26,13 @@ KINDS: dict[Kind, str] = {
 }
 """What can happen at a step."""
 
-Form = Literal["write", "read", "say", "local", "join", "pull", "run", "scan"]
+Form = Literal["write", "read", "say", "local", "note", "join", "pull", "run", "scan"]
 FORMS: dict[Form, tuple[Kind, ...]] = {
     "write": tuple(KINDS),
     "read": ("crash_before", "crash_after", "request_late", "answer_lost", "answer_late"),
     "say": ("crash_before", "crash_after", "request_lost", "effect_late"),
     "local": ("crash_before", "crash_after", "request_late"),
+    "note": ("crash_before", "crash_after"),
     "join": ("crash_before", "crash_after", "request_lost", "request_late"),
     "pull": ("crash_before", "crash_after", "answer_lost", "answer_late"),
     "run": ("crash_before", "crash_after", "answer_lost", "answer_late"),
@@ -43,6 +44,7 @@ write: asks for a change, tried once; no answer is `OutcomeUnknown`.
 read: changes nothing; no answer is `Unavailable`; a late answer is an old one.
 say: a message that nobody confirms.
 local: a call within the pod, which nothing can lose.
+note: a file beside the pod, written at once.
 join: a subscription; it is there, or `Unavailable`.
 pull: one message of a lane; without an answer it is out, and nobody has it until it is delivered again.
 run: user code in the sandbox; without an answer the sandbox is lost.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -79,9 +80,9 @@ class Failpoints:
 
 
 def _words(argument: Any) -> list[str]:
-    """Return what an argument is about: names in a struct, the first token of a subject, a string itself."""
+    """Return what an argument is about: names in a struct, the tokens of a subject or a key, a string itself."""
     if isinstance(argument, str):
-        return [argument, argument.partition(".")[0], *argument.split(".")[1:]]
+        return [argument, *re.split(r"[./]", argument)]
     names = ("session", "tenant", "pool", "state", "pod", "worker")
     found = (getattr(argument, name, None) for name in names)
     return [word for word in found if isinstance(word, str)]
@@ -107,6 +108,8 @@ class _Placed:
             return inner
         if steps[0].form == "scan":
             return lambda *args: self._scan(steps, lambda: inner(*args), args)
+        if steps[0].form == "note":
+            return lambda *args: self._note(steps, lambda: inner(*args), args)
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             plan = self._faults.hit(steps, args)
@@ -192,6 +195,15 @@ class _Placed:
             die()
         if plan is not None:
             raise Unavailable(f"no answer (placed at {plan.step})")
+
+    def _note(self, steps: tuple[Step, ...], note: Callable[[], T], args: tuple[Any, ...]) -> T:
+        plan = self._faults.hit(steps, args)
+        if plan is not None and plan.kind == "crash_before":
+            die()
+        noted = note()
+        if plan is not None:
+            die()
+        return noted
 
     async def _land(self) -> None:
         """Let late effects happen: the caller has looked, and has not yet acted on what it saw."""

@@ -110,6 +110,7 @@ STEPS: tuple[Step, ...] = (
     Step("pool_manager.refill.drop", "write", "refill", "forget a slot", wait_s=2.0, story="on_demand", wide=True),
     Step("pool_manager.learn.scan", "scan", "sweep", "read slots and records at the start", story="restart", wide=True),
     Step("pool_manager.beat.beat", "say", "sweep", "say to the other pool-managers that it lives", wide=True),
+    *SAVING,
 )  # fmt: skip
 
 NOT_PLACED: dict[str, str] = {
@@ -123,14 +124,6 @@ NOT_PLACED: dict[str, str] = {
     "worker.beat.thaw": "without contact only: driven by a cut connection",
     "worker.adapters.writer": "large outputs: chunks under a name of the attempt's own, at worst they stay until their time",
     "worker.adapters.abandon": "large outputs: what is not abandoned stays until its time",
-    **dict.fromkeys(
-        ("worker.keep_files.save", "worker.keep_files.retain", "worker.restore.restore"),
-        "driven by checkpointers that are silent, late or without a store: asked for again under the job's id",
-    ),
-    **dict.fromkeys(
-        ("worker.keep_files.mark", "worker.keep_files.unmark"),
-        "a local file for whoever outlives this process; old or missing, nobody rescues",
-    ),
     **dict.fromkeys(("worker.midway.freeze", "worker.midway.thaw"), "without it no sandbox"),
     "worker.clocks.server_ahead_ms": "without an answer its own clock holds",
     "worker.renew.renew": "asked again, for a fifth of the credential's life",
@@ -180,11 +173,6 @@ NOT_PLACED: dict[str, str] = {
         f"pool_manager.enrol.{method}": "Kubernetes alone: a pod asks again under the same key until it has its answer"
         for method in ("prove", "read", "reserve", "answer")
     },
-    "pool_manager.rescue.rescue": "asked again under the same id; past the record's deadline whoever sees it gives the rescue up",
-    "pool_manager.rescue.look": "asked again under the same id; without an answer nothing is rescued",
-    "pool_manager.rescue.payload": "without an answer nothing is rescued: the session goes on from its snapshots",
-    "pool_manager.rescue.entry": "without an answer nothing is rescued: the session goes on from its snapshots",
-    "pool_manager.rescue.delete": "the node gives a dead pod's files up by itself after a while",
     "pool_manager.recover.bury": "the third death in a task: judged again until it is done",
     "pool_manager.recover.remove": "a letter of a worker that lived after all: at worst it stays",
     "pool_manager.recover.payload": "the third death in a task: judged again until it is done",
@@ -199,14 +187,6 @@ NOT_PLACED: dict[str, str] = {
         for method in ("ended", "next_entry", "read", "result")
     },
     "pool_manager.answer.remove": "a client drops a letter, and asks again",
-    **{
-        f"pool_manager.fork.{method}": "a client asks again under the fork's id, and whoever takes it goes on from its record"
-        for method in ("read", "write", "end", "head", "keep")
-    },
-    **{
-        f"pool_manager.snapshots.{method}": "a question of a client, who asks again"
-        for method in ("read", "head", "keep")
-    },
     "pool_manager.renew.answer": "a worker that got no answer asks again, for a fifth of its credential's life",
     **{
         f"pool_manager.quota.{method}": "a tenant beyond its bounds: looked at again at each survey"
@@ -227,7 +207,7 @@ NOT_PLACED: dict[str, str] = {
 """Calls of a port that have no failpoint, and why."""
 
 PLACES = frozenset(
-    name.rpartition(".")[0] for name in (*(step.name for step in (*STEPS, *SAVING)), *NOT_PLACED)
+    name.rpartition(".")[0] for name in (*(step.name for step in STEPS), *NOT_PLACED)
 )
 """`<service>.<loop>` of all of them."""
-BY_NAME: dict[str, Step] = {step.name: step for step in (*STEPS, *SAVING)}
+BY_NAME: dict[str, Step] = {step.name: step for step in STEPS}

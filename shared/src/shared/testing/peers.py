@@ -172,8 +172,9 @@ class WorkerPeer:
         self, cause: str = "exited", *, tell: bool = True, exit_code: int | None = None
     ) -> None:
         """End the pod; its node says so unless `tell` is false, and names it no more."""
-        self.node.workers.pop(self.spec.pod, None)
         await self.stop()
+        # Named no more only now: as with a real node, no heartbeat without the pod comes before the word of its end.
+        self.node.workers.pop(self.spec.pod, None)
         if tell:
             gone = PodGone(pod=self.spec.pod, node=self.spec.node, cause=cause, exit_code=exit_code)
             subject = subjects.gone(self.spec.pool, self.spec.pod)

@@ -28,8 +28,8 @@ log = logs.get(__name__)
 TICK_S = 0.2
 PAUSE_S = (0.2, 2.0)
 """From the end of a session to the deletion of its workspace."""
-LOOK_S = (45.0, 75.0)
-"""Between two looks at all heads."""
+SPREAD = (0.75, 1.25)
+"""Looks at all heads, as parts of their usual interval: checkpointers are not to look all at once."""
 STORE_LOOK_S = (1800.0, 5400.0)
 """Between two looks at all packs."""
 SCRUB_S = (300.0, 900.0)
@@ -51,14 +51,16 @@ class Caretaker:
         heads: Heads,
         records: Records,
         tools: Callable[[], tuple[Deleter, Collector, Scrubber]],
+        *,
+        look_s: float,
     ) -> None:
-        """Look at `heads`; `tools` raises Unavailable while the store is not open."""
+        """Look at `heads` about every `look_s` seconds; `tools` raises Unavailable while the store is not open."""
         self._heads = heads
         self._records = records
         self._tools = tools
         self._due: dict[Name, float] = {}
         self._look_at = time.monotonic() + random.uniform(*PAUSE_S)
-        self.look_s = LOOK_S
+        self.look_s = (SPREAD[0] * look_s, SPREAD[1] * look_s)
         self.store_look_s = STORE_LOOK_S
         self.scrub_s = SCRUB_S
         self._scrub_at = time.monotonic() + random.uniform(*SCRUB_S)

@@ -12,7 +12,9 @@ from shared.snapshots import KeeperAnswer
 from shared.workspace import WorkspaceHead
 
 READ_S = 0.5
-KEEP_S = 25.0
+KEEP_S = 4.0
+"""A pin or a name is a read and a write of a workspace head."""
+LOOK_S = 25.0
 """A checkpointer looks into snapshots for 20 s at most."""
 
 
@@ -43,7 +45,9 @@ class BusKeepers:
     async def keep(self, op: str, question: msgspec.Struct) -> KeeperAnswer:
         """Ask whichever checkpointer is up."""
         said = await self._bus.request(
-            subjects.any_checkpointer(op), messages.encode(question), timeout_s=KEEP_S
+            subjects.any_checkpointer(op),
+            messages.encode(question),
+            timeout_s=LOOK_S if op == "diff" else KEEP_S,
         )
         answer = messages.decode(said.data, KeeperAnswer)
         if answer.error is not None:

@@ -160,12 +160,11 @@ def look_of(record: Record, pod: str, left_s: float) -> CheckpointAsk:
     )
 
 
-def ask_of(rescuing: Record, pod: str, now_ms: int) -> CheckpointAsk:
+def ask_of(rescuing: Record, now_ms: int) -> CheckpointAsk:
     """Return what the checkpointer is asked.
 
     Args:
         rescuing: the record, as it was written when the owner was given up.
-        pod: the one that died.
         now_ms: wall clock, milliseconds since 1970.
     """
     return CheckpointAsk(
@@ -175,7 +174,7 @@ def ask_of(rescuing: Record, pod: str, now_ms: int) -> CheckpointAsk:
         pool=rescuing.pool,
         session=rescuing.session,
         epoch=rescuing.epoch,
-        pod=pod,
+        pod=rescuing.rescue_pod,
         task=rescuing.death_task,
         attempt=rescuing.attempt,
         snapshot=newest(rescuing),

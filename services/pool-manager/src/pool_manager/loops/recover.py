@@ -34,6 +34,8 @@ FOLLOW_S = 0.1
 """How long the next pool-manager waits for the first one's revocation."""
 RETRY_S = 0.3
 FORGET_EVERY_S = 10.0
+ADOPT_S = 1.0
+"""A rescue that is not over after so long is seen to by all pool-managers: the one that began it may be dead."""
 
 
 class Recoverer:
@@ -83,6 +85,8 @@ class Recoverer:
             death = self._world.detector.judge(row, now)
             if death is None:
                 self._condemned.pop(key, None)
+                if row.record.state == "rescuing" and now - row.since > ADOPT_S:
+                    self._see_to(row.key, row.record)
                 continue
             seq, act_at = self._condemned.get(key, (0, 0.0))
             if seq != row.seq:
@@ -136,13 +140,15 @@ class Recoverer:
         with self._notes.recovering(record, hit, death, start_ns):
             if revoked.state == "queued":
                 await send_token(self._queue, revoked, seq)
-            elif revoked.state == "rescuing" and record.owner is not None:
-                follow = partial(self._follow, revoked, record.owner)
-                self.rescuer.hands.offer(row.key, follow)
+            elif revoked.state == "rescuing":
+                self._see_to(row.key, revoked)
 
-    async def _follow(self, rescuing: Record, pod: str) -> None:
+    def _see_to(self, key: str, rescuing: Record) -> None:
+        self.rescuer.hands.offer(key, partial(self._follow, rescuing))
+
+    async def _follow(self, rescuing: Record) -> None:
         """See a rescue through, then let a worker have the session; one that failed is given up at once."""
-        why = await self.rescuer.see_through(rescuing, pod)
+        why = await self.rescuer.see_through(rescuing)
         known = await self._truth.read(rescuing.tenant, rescuing.session)
         if known is None:
             return

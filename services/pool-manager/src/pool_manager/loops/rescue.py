@@ -1,7 +1,8 @@
 """Has the workspaces of dead pods saved by their nodes' checkpointers, before anybody else may claim their sessions.
 
-The record says `rescuing` meanwhile. It is the checkpointer that writes what it saved into it, and so ends that state; where
-it does not in time, the recoverer gives it up like any owner, and the session goes on from what was saved before.
+The record says `rescuing` meanwhile, and whose pod that was: whichever pool-manager is up can see to it. It is the checkpointer
+that writes what it saved into the record, and so ends that state; where it does not in time, the recoverer gives it up like any
+owner, and the session goes on from what was saved before.
 """
 
 from __future__ import annotations
@@ -103,15 +104,16 @@ class Rescuer:
                 return answer.state == "done"
         return False
 
-    async def see_through(self, rescuing: Record, pod: str) -> str:
+    async def see_through(self, rescuing: Record) -> str:
         """Ask until the rescue has ended or is late; return why it failed, empty: it did not. Then delete the pod."""
         assert rescuing.node is not None
+        pod = rescuing.rescue_pod
         why = "late"
         while (now_ms := int(time.time() * 1000)) < rescuing.rescue_until_ms:
             if self._world.checkpointers.is_silent(rescuing.node, time.monotonic()):
                 why = "checkpointer_lost"
                 break
-            ask = ask_of(rescuing, pod, now_ms)
+            ask = ask_of(rescuing, now_ms)
             try:
                 answer = await self._checkpointers.rescue(rescuing.node, ask)
             except ServiceError as exc:
