@@ -62,12 +62,6 @@ class CheckpointerPeer:
         before = self.beats
         await until(lambda: self.beats >= before + 3)
 
-    async def finish(self) -> None:
-        """Do what it was asked and has not done, whoever still waits for it."""
-        for ask in self.asks:
-            if ask.job not in self._answers:
-                self._answers[ask.job] = await self._rescue(ask)
-
     async def _beat(self) -> None:
         while True:
             beat = CheckpointerBeat(
