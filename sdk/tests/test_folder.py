@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from agent_sandbox.embedded.folder import Folder
-from agent_sandbox.embedded.wishes import Wishes, digest, keep
+from agent_sandbox.embedded.wishes import Wishes, digest, keep, store_address
 from shared.errors import Forbidden, InvalidMessage, LimitExceeded, Rejected, Unavailable
 
 
@@ -43,6 +43,14 @@ def test_wishes_are_kept_until_others_are_made(folder: Folder) -> None:
     assert unchanged == before
     assert (last.nodes, last.isolation, last.base_port) == (3, None, None)
     assert digest(folder) != before
+
+
+def test_a_folder_is_a_store_by_its_name_alone() -> None:
+    """To whichever command: `up` and `verify` take the same words."""
+    assert store_address("/srv/packs") == store_address("local:/srv/packs") == "local:/srv/packs"
+    assert store_address("packs") == f"local:{Path.cwd()}/packs"
+    assert store_address("nats") == "nats"
+    assert store_address("s3://bucket/prefix") == "s3://bucket/prefix"
 
 
 def test_where_files_are_saved_is_chosen_once(folder: Folder) -> None:

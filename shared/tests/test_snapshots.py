@@ -5,10 +5,51 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
-from shared.errors import InvalidMessage
+from shared.errors import InvalidMessage, NotFound
 from shared.limits import SNAPSHOT_NAME_LENGTH_MAX
-from shared.snapshots import check_name, check_wanted
+from shared.record import Record
+from shared.snapshots import check_name, check_wanted, find, kept, rows
+from shared.workspace import Pin, Retained, SnapshotRef, WorkspaceHead
+
+FIRST, LAST = (
+    SnapshotRef(id=letter * 64, pack=f"acme/session-1/{letter}", at_ms=at)
+    for at, letter in enumerate("ab")
+)
+OPEN = Record(
+    session="session-1", tenant="acme", pool="p", state="idle", lane="batch", client_lane="batch", keep=True,
+    accepted_ms=1, boundary=LAST,
+)  # fmt: skip
+CLOSED = replace(OPEN, state="closed")
+HEAD = WorkspaceHead(
+    session="session-1",
+    tenant="acme",
+    pool="p",
+    retained=(Retained(snapshot=FIRST, epoch=1, name="first"), Retained(snapshot=LAST, epoch=1)),
+)
+PINNED = replace(HEAD, pins=(Pin(snapshot=FIRST.id, session="fork-1"),))
+
+
+@pytest.mark.parametrize("head", [None, HEAD, replace(HEAD, deleted=True)])
+def test_an_ended_session_has_no_snapshot(head: WorkspaceHead | None) -> None:
+    """Its record names the last one for two days yet; what it names is removed, or will be in a moment."""
+    assert [row.id for row in rows(OPEN, HEAD)] == [LAST.id, FIRST.id]
+
+    assert kept(CLOSED, head) == []
+    for wanted in (None, "first", LAST.id):
+        with pytest.raises(NotFound, match=r"has ended \(closed\): its files are gone"):
+            find(CLOSED, head, wanted)
+
+
+def test_of_an_ended_session_what_a_fork_began_with_is_kept() -> None:
+    """Until the last fork ends; the session itself goes on from nothing."""
+    (row,) = rows(CLOSED, PINNED)
+
+    assert (row.id, row.forks, row.head) == (FIRST.id, 1, None)
+    assert find(CLOSED, PINNED, "first").snapshot == find(CLOSED, PINNED, None).snapshot == FIRST
+    with pytest.raises(NotFound, match="any more"):
+        find(CLOSED, PINNED, LAST.id)
 
 
 @pytest.mark.parametrize("check", [check_name, check_wanted])

@@ -97,6 +97,26 @@ async def test_a_session_that_is_not_the_askers_is_neither_saved_nor_restored(
     assert before
 
 
+async def test_a_worker_restores_what_is_its_sessions_alone(live: Live, owned: Owned) -> None:
+    """It names a snapshot as it likes: another tenant's pack, or its own snapshot in another's pack, is refused."""
+    fill(live.workspace(owned.pod))
+    own = await saved(owned)
+    other = Owned(live, "default-5-1")
+    (live.workspace(other.pod) / "secret").write_text("of another session")
+    await other.write()
+    foreign = await saved(other)
+    live.workspace("default-2-1")
+    await owned.write(replace(owned.record, owner="default-2-1", epoch=2))
+
+    answers = [
+        await live.ask(owned.asking("restore", ref, pod="default-2-1"))
+        for ref in (foreign, replace(own, pack=foreign.pack), own)
+    ]
+
+    assert [a.error and a.error.code for a in answers] == ["forbidden", "forbidden", None]
+    assert "secret" not in files(live.workspace("default-2-1"))
+
+
 async def test_a_dead_pods_workspace_is_rescued(live: Live, owned: Owned) -> None:
     """What it saved is the session's boundary, and anybody may claim it; asked again it says the same."""
     fill(live.workspace(owned.pod))

@@ -125,7 +125,7 @@ RULES: dict[str, Callable[[], Code]] = {
         commit=without(
             commit_snapshot,
             (
-                "base = parent if parent is not None and core.is_root(head, parent.id) else None",
+                "base = core.root(head, parent.id) if parent is not None else None",
                 "base = parent",
             ),
         )

@@ -185,6 +185,7 @@ def credentials(folder: Path, mode: int = 0o600, **known: object) -> str:
 def test_an_address_says_which_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With who we are from a file, else from the environment."""
     assert parse_address("local:/var/packs", None) == Path("/var/packs")
+    assert parse_address("/var/packs", None) == Path("/var/packs")
     found = parse_address(
         "s3://bucket/some/prefix/?endpoint=http://127.0.0.1:9000&region=eu-west-1",
         credentials(tmp_path),

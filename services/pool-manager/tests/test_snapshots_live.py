@@ -248,6 +248,28 @@ async def test_differences_are_paged_and_end_at_their_bound(
     assert (cut.next, cut.truncated, first.truncated) == (None, True, False)
 
 
+async def test_the_snapshots_of_a_session_that_has_ended_are_gone(parent: str, look: Look) -> None:
+    """Said so, not shown: its record names the last one for two days yet."""
+    stored = await look.stored(parent)
+    record = await look.record(parent)
+    assert stored is not None
+    assert record is not None
+    closed = replace(record, state="closed", owner=None, node=None, ended_ms=1)
+    await look.bus.compare_and_set(stored.subject, messages.encode(closed), expected_seq=stored.seq)
+
+    said = [
+        await refused(look, what, question)
+        for what, question in (
+            ("snapshots", SnapshotsAsk(session=parent)),
+            ("diff", DiffAsk(session=parent, before=ref(1).id)),
+        )
+    ]
+
+    assert [(one.code, "its files are gone" in one.message) for one in said] == [
+        ("not_found", True)
+    ] * 2
+
+
 async def test_a_session_that_was_never_saved_has_nothing_to_fork(
     start: Any, node: Any, look: Look
 ) -> None:

@@ -15,7 +15,7 @@ from msgspec import Meta
 from shared import limits
 from shared.errors import ErrorInfo, InvalidMessage, NotFound
 from shared.messages import Message
-from shared.record import Record
+from shared.record import ENDED, Record
 from shared.workspace import Retained, SnapshotId, SnapshotRef, Wanted, WorkspaceHead
 
 PREFIX_LENGTH_MIN = 8
@@ -184,8 +184,15 @@ class KeeperAnswer(Message, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def kept(record: Record, head: WorkspaceHead | None) -> list[Retained]:
-    """Return a session's snapshots, oldest first: what its head retains, and what its record names."""
+    """Return a session's snapshots, oldest first: what its head retains, and what its record names.
+
+    Of one that has ended only what forks began with stays, with the last of them.
+    """
     found: dict[str, Retained] = {}
+    if record.state in ENDED:
+        pinned = {pin.snapshot for pin in head.pins} if head is not None else set()
+        of_forks = [one for one in head.retained if one.snapshot.id in pinned] if head else []
+        return list({one.snapshot.id: one for one in of_forks}.values())
     for one in (
         head.retained if head is not None else ()
     ):  # one that was gone back to is there twice
@@ -218,11 +225,15 @@ def find(record: Record, head: WorkspaceHead | None, wanted: str | None) -> Reta
         InvalidMessage: several ids begin so.
     """
     known = kept(record, head)
-    if wanted is None:
+    if record.state in ENDED and not known:
+        raise NotFound(f"session {record.session} has ended ({record.state}): its files are gone")
+    if wanted is None and record.state not in ENDED:
         newest = record.boundary or (record.latest.snapshot if record.latest else None)
         if newest is None:
             raise NotFound(f"session {record.session} has no snapshot yet: nothing was ever saved")
         return next(one for one in known if one.snapshot.id == newest.id)
+    if wanted is None:
+        return known[-1]
     for one in known:
         if wanted in (one.name, one.snapshot.id):
             return one
@@ -248,7 +259,9 @@ def row(one: Retained, record: Record, head: WorkspaceHead | None) -> SnapshotRo
     """Return one snapshot as it is shown."""
     ref = one.snapshot
     which: Literal["boundary", "latest", "base"] | None = None
-    if record.boundary is not None and ref.id == record.boundary.id:
+    if record.state in ENDED:
+        which = None  # it goes on from nothing any more
+    elif record.boundary is not None and ref.id == record.boundary.id:
         which = "boundary"
     elif record.latest is not None and ref.id == record.latest.snapshot.id:
         which = "latest"

@@ -15,6 +15,7 @@ from agent_sandbox.cli.options import json_option, state_option
 from agent_sandbox.cli.output import Progress, note, print_facts, print_json, print_table
 from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.embedded.programs import checkpointer_name, inherited, node_names
+from agent_sandbox.embedded.wishes import store_address
 from shared.errors import NotFound, Unavailable
 from shared.verified import StoreVerified
 
@@ -31,7 +32,7 @@ def workspace() -> None:
 @workspace.command()
 @click.option(
     "--store",
-    metavar="local:FOLDER|s3://…",
+    metavar="FOLDER|s3://…",
     help="Another store than the embedded cluster's; no cluster is asked.",
 )
 @click.option(
@@ -68,7 +69,7 @@ def _named(store: str, credentials: Path | None) -> dict[str, str]:
     known = {name: os.environ[name] for name in CREDENTIAL_VARIABLES if name in os.environ}
     if credentials is not None:
         known["CHECKPOINTER_STORE_CREDENTIALS_FILE"] = str(credentials.expanduser().absolute())
-    return known | {"CHECKPOINTER_STORE": store}
+    return known | {"CHECKPOINTER_STORE": store_address(store)}
 
 
 def _embedded(folder: Folder) -> dict[str, str]:

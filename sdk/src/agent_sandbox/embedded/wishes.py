@@ -70,16 +70,26 @@ def keep(folder: Folder, cluster: ClusterFile, wishes: Wishes) -> ClusterFile:
     return changed
 
 
+def store_address(said: str) -> str:
+    """Return the address of a store as people name it: a bare folder is taken as `local:`.
+
+    Raises:
+        InvalidMessage: it is no such place.
+    """
+    if said != "nats" and not said.startswith(("local:", "s3:")):
+        said = f"local:{Path(said).expanduser().absolute()}"
+    if said.startswith("local:") and not said.startswith("local:/"):
+        raise InvalidMessage(f"store: an absolute path expected after local:, got {said[:80]!r}")
+    return said
+
+
 def _store(cluster: ClusterFile, wished: str) -> str:
-    """Return where snapshots are to lie; a bare folder is taken as `local:`.
+    """Return where snapshots are to lie.
 
     Raises:
         InvalidMessage: it is no such place, or the cluster has its snapshots elsewhere already.
     """
-    if wished != "nats" and not wished.startswith(("local:", "s3:")):
-        wished = f"local:{Path(wished).expanduser().absolute()}"
-    if wished.startswith("local:") and not wished.startswith("local:/"):
-        raise InvalidMessage(f"store: an absolute path expected after local:, got {wished[:80]!r}")
+    wished = store_address(wished)
     if cluster.servers and wished != cluster.store:
         raise InvalidMessage(
             f"store: can't be changed any more: files of sessions lie in {cluster.store}. "

@@ -40,7 +40,7 @@ class CheckpointerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     workspace_gid: Annotated[int, Meta(ge=0, lt=1 << 32)] = 2000
     """Likewise their group."""
     store: str = "nats"
-    """Where packs lie: `nats` (in streams of those servers), `local:/folder` (that all nodes share), or
+    """Where packs lie: `nats` (in streams of those servers), `/folder` or `local:/folder` (that all nodes share), or
     `s3://bucket/prefix?endpoint=…&region=…`."""
     store_credentials_file: str | None = None
     """Of an S3 store: JSON with `access_key_id` and `secret_access_key`, mode 0600."""

@@ -17,10 +17,19 @@ RETAINED_MAX = 128
 """Snapshots that a head lists. Above: those that the retention lets go, go with the write that adds another."""
 
 
+def root(head: WorkspaceHead, snapshot: str) -> SnapshotRef | None:
+    """Return a snapshot whose packs stay at least until the next write of this head; None: it is none.
+
+    As the head names it: whoever asks may name another pack under its id.
+    """
+    known = [entry.snapshot for entry in head.retained]
+    known += [head.base.snapshot] if head.base is not None else []
+    return next((ref for ref in known if ref.id == snapshot), None)
+
+
 def is_root(head: WorkspaceHead, snapshot: str) -> bool:
     """Return whether a snapshot's packs stay at least until the next write of this head."""
-    roots = {entry.snapshot.id for entry in head.retained}
-    return snapshot in roots or (head.base is not None and head.base.snapshot.id == snapshot)
+    return root(head, snapshot) is not None
 
 
 def added(head: WorkspaceHead, entry: Retained, roots: Roots, now_ms: int) -> WorkspaceHead:

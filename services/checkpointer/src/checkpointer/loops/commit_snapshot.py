@@ -79,7 +79,7 @@ async def commit_snapshot(
             )
         found, seq = await heads.read(owner.tenant, owner.session)
         head = found or WorkspaceHead(session=owner.session, tenant=owner.tenant, pool=owner.pool)
-        base = parent if parent is not None and core.is_root(head, parent.id) else None
+        base = core.root(head, parent.id) if parent is not None else None
         snapshot = await _save_without_damage(save, base)
         if snapshot is None or (base is not None and snapshot.id == base.id):
             return snapshot

@@ -15,9 +15,9 @@ from checkpointer.ports.collecting import Heads, Records
 from checkpointer.ports.engine import Engine, Owner, Place, Progress
 from checkpointer.ports.truth import RecordStore
 from shared import logs
-from shared.errors import Conflict, InvariantBroken, OutcomeUnknown, Unavailable
+from shared.errors import Conflict, Forbidden, InvariantBroken, OutcomeUnknown, Unavailable
 from shared.record import Hold, Record
-from shared.snapshots import find
+from shared.snapshots import find, kept
 from shared.transitions import rescued
 from shared.workspace import CheckpointAsk, SnapshotRef
 
@@ -72,7 +72,7 @@ class Work:
             mine = check_record(ask, record, self._node)
             match ask.op:
                 case "restore":
-                    return await self._restore(ask, progress)
+                    return await self._restore(mine, ask, progress)
                 case "save":
                     return await self._save(mine, ask, progress)
                 case "rescue":
@@ -80,11 +80,25 @@ class Work:
                 case "retain":
                     return await self._retain(mine, ask)
 
-    async def _restore(self, ask: CheckpointAsk, progress: Progress) -> SnapshotRef:
+    async def _restore(self, record: Record, ask: CheckpointAsk, progress: Progress) -> SnapshotRef:
         if ask.snapshot is None:
             raise InvariantBroken("checked when it was asked")
+        await self._check_own(record, ask.snapshot)
         await self._engine.restore(_place_of(ask), ask.snapshot, progress)
         return ask.snapshot
+
+    async def _check_own(self, record: Record, snapshot: SnapshotRef) -> None:
+        """Check that a snapshot is the session's: a worker could name any pack of the store.
+
+        Raises:
+            Forbidden: neither its record nor its workspace head knows it.
+        """
+        own = kept(record, None)
+        if all(one.snapshot != snapshot for one in own):
+            head, _ = await self._heads.read(record.tenant, record.session)
+            own = kept(record, head)
+        if all(one.snapshot != snapshot for one in own):
+            raise Forbidden(f"session {record.session}: {snapshot.id} is no snapshot of its own")
 
     async def _save(
         self, record: Record, ask: CheckpointAsk, progress: Progress

@@ -15,7 +15,7 @@ from pool_manager.ports.workspaces import Heads, Keepers
 from shared import limits, messages
 from shared.errors import NotFound
 from shared.ids import parse_task_id
-from shared.record import Record
+from shared.record import ENDED, Record
 from shared.snapshots import (
     CompareAsk,
     DiffAnswer,
@@ -63,7 +63,12 @@ class SnapshotDesk:
     async def _list(self, tenant: str, body: bytes) -> SnapshotsAnswer:
         ask = messages.decode(body, SnapshotsAsk)
         record, head = await self._look(tenant, ask.session)
-        return SnapshotsAnswer(session=record.session, snapshots=tuple(rows(record, head)))
+        known = tuple(rows(record, head))
+        if record.state in ENDED and not known:
+            raise NotFound(
+                f"session {record.session} has ended ({record.state}): its files are gone"
+            )
+        return SnapshotsAnswer(session=record.session, snapshots=known)
 
     async def _name(self, tenant: str, body: bytes) -> SnapshotAnswer:
         ask = messages.decode(body, NameAsk)

@@ -17,7 +17,7 @@ from checkpointer.ports.blobs import BlobStore
 from shared.bus import Bus
 from shared.errors import InvalidMessage
 
-FORMS = "nats, local:/absolute/folder or s3://bucket/prefix?endpoint=https://host&region=name"
+FORMS = "nats, /absolute/folder (or local:/absolute/folder) or s3://bucket/prefix?endpoint=https://host&region=name"
 CREDENTIALS = ("access_key_id", "secret_access_key", "session_token")
 _ASKED = frozenset({"endpoint", "region"})
 
@@ -28,7 +28,7 @@ async def open_store(
     """Return the store that a setting names.
 
     Args:
-        address: `nats`, `local:/folder`, or `s3://bucket/prefix?endpoint=…&region=…`.
+        address: `nats`, `/folder` or `local:/folder`, or `s3://bucket/prefix?endpoint=…&region=…`.
         credentials_file: of an S3 store: JSON with `access_key_id` and `secret_access_key`, readable by its owner
             alone; None: the environment (`AWS_ACCESS_KEY_ID`, …) or the machine says who we are.
         bus: the connection for packs, which is the store's from now on where that is `nats`. None: nobody's cluster,
@@ -57,6 +57,8 @@ def parse_address(address: str, credentials_file: str | None) -> Path | S3Addres
     Raises:
         InvalidMessage: the address or the file is none; names what is wrong, and no secret.
     """
+    if address.startswith("/"):
+        return Path(address)
     parts = urlsplit(address)
     if parts.scheme == "local" and parts.path.startswith("/") and not parts.netloc:
         return Path(parts.path)
