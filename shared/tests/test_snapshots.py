@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from shared.errors import InvalidMessage, NotFound
+from shared.kept import find, kept, rows
 from shared.limits import SNAPSHOT_NAME_LENGTH_MAX
 from shared.record import Record
-from shared.snapshots import check_name, check_wanted, find, kept, rows
+from shared.snapshots import check_name, check_wanted
 from shared.workspace import Pin, Retained, SnapshotRef, WorkspaceHead
 
 FIRST, LAST = (

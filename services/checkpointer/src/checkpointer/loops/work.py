@@ -16,8 +16,8 @@ from checkpointer.ports.engine import Engine, Owner, Place, Progress
 from checkpointer.ports.truth import RecordStore
 from shared import logs
 from shared.errors import Conflict, Forbidden, InvariantBroken, OutcomeUnknown, Unavailable
+from shared.kept import find, kept
 from shared.record import Hold, Record
-from shared.snapshots import find, kept
 from shared.transitions import rescued
 from shared.workspace import CheckpointAsk, SnapshotRef
 

@@ -24,9 +24,10 @@ from shared.errors import (
     ServiceError,
 )
 from shared.ids import is_unique, parse_task_id
+from shared.kept import find, row
 from shared.messages import TaskResult, Timing
 from shared.record import ENDED, Origin, Record
-from shared.snapshots import ForkAnswer, ForkAsk, PinAsk, find, row
+from shared.snapshots import ForkAnswer, ForkAsk, PinAsk
 from shared.workspace import Base, Retained
 
 log = logs.get(__name__)

@@ -15,6 +15,7 @@ from pool_manager.ports.workspaces import Heads, Keepers
 from shared import limits, messages
 from shared.errors import NotFound
 from shared.ids import parse_task_id
+from shared.kept import find, row, rows
 from shared.record import ENDED, Record
 from shared.snapshots import (
     CompareAsk,
@@ -28,9 +29,6 @@ from shared.snapshots import (
     SnapshotsAnswer,
     SnapshotsAsk,
     check_name,
-    find,
-    row,
-    rows,
 )
 from shared.workspace import WorkspaceHead
 
