@@ -40,6 +40,7 @@ RUN_BY = {
 
 RUN_WHOLE = {
     "http-api.md": "tests/e2e/test_http_docs.py",
+    "kubernetes.md": "tests/kubernetes/test_kubernetes_page.py",
     "publish.md": "tests/e2e/test_publish_docs.py",
     "quickstart.md": "tests/e2e/test_quickstart.py",
     "workspace.md": "tests/e2e/test_workspace_docs.py",
