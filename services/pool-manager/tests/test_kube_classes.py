@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from pool_manager.core.kube_classes import classes
+from pool_manager.core.kube_classes import classes, has_user_namespaces
 from pool_manager.core.pod_template import PodTemplate
+from shared.kube.views import RuntimeHandler
 from shared.testing.kube_objects import node_view, runtime
 
 TEMPLATE = PodTemplate(
@@ -76,3 +77,37 @@ def test_a_class_that_the_template_does_not_name_is_not_there() -> None:
     """Whatever the cluster has."""
     why = of([node_view()], GVISOR, runtime_classes={"oci": ""})["gvisor"]
     assert why == "the pod template names no RuntimeClass for it"
+
+
+def able(name: str, **features: bool | None) -> Any:
+    """Return a node whose handlers, `` and `own`, have these features."""
+    node = node_view(name)
+    node.status.runtime_handlers = [
+        RuntimeHandler(name=handler, features=features or None) for handler in ("", "own")
+    ]
+    return node
+
+
+@pytest.mark.parametrize(
+    ("nodes", "template", "have"),
+    [
+        ([], {}, False),
+        ([node_view("n1")], {}, False),  # an older one says nothing
+        ([able("n1")], {}, False),
+        ([able("n1", userNamespaces=True)], {}, True),
+        ([able("n1", userNamespaces=True), able("n2", userNamespaces=False)], {}, False),
+        ([able("n1", userNamespaces=True)], {"user_namespaces": False}, False),
+        ([able("n1", userNamespaces=False)], {"user_namespaces": True}, True),
+        ([able("n1", userNamespaces=True)], {"node_selector": {"sandboxes": "yes"}}, False),
+        ([able("n1", userNamespaces=True)], {"runtime_classes": {"oci": "own"}}, True),
+        ([able("n1", userNamespaces=True)], {"runtime_classes": {"oci": "other"}}, False),
+    ],
+)
+def test_pods_have_user_namespaces_where_every_node_can(
+    nodes: list[Any], template: dict[str, Any], have: bool
+) -> None:
+    """A pod that asks for one on a node that can't would not start there; a template may know better."""
+    changed = msgspec.structs.replace(TEMPLATE, **template)
+    runtimes = {each.metadata.name: each for each in (runtime("own", "own"), runtime("other", "o"))}
+
+    assert has_user_namespaces(changed, nodes, runtimes) is have

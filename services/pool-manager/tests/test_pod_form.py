@@ -22,11 +22,14 @@ CLASSES: tuple[PodClass, ...] = get_args(PodClass)
 
 
 def form(
-    isolation: PodClass, pool: PoolSpec = POOL, avoid: tuple[str, ...] = (), **changes: Any
+    isolation: PodClass,
+    pool: PoolSpec = POOL,
+    order: dict[str, Any] | None = None,
+    **changes: Any,
 ) -> dict[str, Any]:
-    """Return a pod of a class, of a template with changes."""
+    """Return a pod of a class, by an order and of a template with changes."""
     template = msgspec.structs.replace(TEMPLATE, **changes)
-    return pod_manifest(template, pool, PodOrder("default-0-1", "0", isolation, avoid=avoid))
+    return pod_manifest(template, pool, PodOrder("default-0-1", "0", isolation, **(order or {})))
 
 
 def parts(pod: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -49,7 +52,7 @@ def option(sandbox: dict[str, Any], name: str) -> str:
 @pytest.mark.parametrize("isolation", CLASSES)
 def test_every_pod_keeps_the_restricted_standard(isolation: PodClass) -> None:
     """Pod Security `restricted`, rule by rule; the namespace enforces it too."""
-    pod = form(isolation, user_namespaces=True)
+    pod = form(isolation, order={"user_namespace": True})
     spec = pod["spec"]
 
     assert spec["securityContext"]["runAsNonRoot"] is True
@@ -140,7 +143,7 @@ def test_each_class_has_its_runtime_and_is_told_to_the_sidecar() -> None:
 
 def test_user_namespaces_are_for_the_nodes_own_runtime() -> None:
     """gVisor refuses them, and neither it nor Kata needs them."""
-    asked = {i: form(i, user_namespaces=True)["spec"].get("hostUsers") for i in CLASSES}
+    asked = {i: form(i, order={"user_namespace": True})["spec"].get("hostUsers") for i in CLASSES}
 
     assert asked == {"oci": False, "gvisor": None, "kata": None}
     assert "hostUsers" not in form("oci")["spec"]
@@ -193,7 +196,7 @@ def test_what_only_some_clusters_have_is_there_where_it_is_wished() -> None:
     """TLS, places, pull secrets, priorities; nodes that are dead before Kubernetes knows."""
     pod = form(
         "oci",
-        avoid=("node-2",),
+        order={"avoid": ("node-2",)},
         nats_ca_config_map="nats-ca",
         checkpointer=False,
         node_selector={"sandboxes": "yes"},

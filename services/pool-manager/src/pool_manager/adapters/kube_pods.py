@@ -65,6 +65,7 @@ class KubePods:
             slot,
             cast(PodClass, spec.isolation),
             lanes=write_lanes(spec.lanes),
+            user_namespace=self._cluster.has_user_namespaces,
             avoid=self._cluster.avoid,
         )
         pool = self._pools[spec.pool]

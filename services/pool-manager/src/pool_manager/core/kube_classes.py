@@ -38,6 +38,31 @@ def classes(
     return found
 
 
+def has_user_namespaces(
+    template: PodTemplate, nodes: Iterable[NodeView], runtimes: Mapping[str, RuntimeClassView]
+) -> bool:
+    """Return whether pods of class `oci` get a user namespace: as the template says, else where every node can.
+
+    Args:
+        template: may say so itself.
+        nodes: those that are not known to be dead.
+        runtimes: the cluster's runtime classes by name.
+    """
+    if template.user_namespaces is not None:
+        return template.user_namespaces
+    runtime = runtimes.get(template.runtime_classes.get("oci", ""))
+    handler = runtime.handler if runtime else ""
+    asked = [n for n in nodes if template.node_selector.items() <= n.metadata.labels.items()]
+    return bool(asked) and all(_can_map_users(node, handler) for node in asked)
+
+
+def _can_map_users(node: NodeView, handler: str) -> bool:
+    found = [
+        each.features or {} for each in node.status.runtime_handlers or () if each.name == handler
+    ]
+    return any(features.get("userNamespaces") is True for features in found)
+
+
 def _why_not(
     klass: PodClass,
     template: PodTemplate,

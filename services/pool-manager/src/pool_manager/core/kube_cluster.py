@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from pool_manager.core.kube_classes import POD_CLASSES, classes
+from pool_manager.core.kube_classes import POD_CLASSES, classes, has_user_namespaces
 from pool_manager.core.kube_forms import FORM, form_of
 from pool_manager.core.kube_pods import PLACE, Labels, Pod, read_pod, removed
 from pool_manager.core.pod_form import ISOLATION, LANES, POOL
@@ -152,6 +152,11 @@ class Cluster:
     def avoid(self) -> tuple[str, ...]:
         """Nodes that a new pod must not go to, although Kubernetes takes them for alive."""
         return tuple(sorted(self.dead))
+
+    @property
+    def has_user_namespaces(self) -> bool:
+        """Whether pods of class `oci` get one now."""
+        return has_user_namespaces(self.template, self.nodes.values(), self.runtimes)
 
     def beat(self) -> NodeBeat | None:
         """Return the heartbeat of the whole cluster; None: nothing is known of it yet."""

@@ -29,6 +29,8 @@ class PodOrder(msgspec.Struct, frozen=True):
     """Class that it must have: a key of the template's `runtime_classes`."""
     lanes: str = ""
     """Of the annotation."""
+    user_namespace: bool = False
+    """Its root is nobody on the node, and its processes are counted apart."""
     avoid: tuple[str, ...] = ()
     """Kubernetes nodes that are known to be dead before Kubernetes knows."""
 
@@ -77,7 +79,7 @@ def _common(template: PodTemplate, order: PodOrder) -> dict[str, Any]:
     }
     if runtime := template.runtime_classes[order.isolation]:
         spec["runtimeClassName"] = runtime
-    if template.user_namespaces and order.isolation == "oci":
+    if order.user_namespace and order.isolation == "oci":
         spec["hostUsers"] = False
     if template.node_selector:
         spec["nodeSelector"] = dict(template.node_selector)

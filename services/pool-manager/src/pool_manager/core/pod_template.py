@@ -49,8 +49,8 @@ class PodTemplate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         default_factory=lambda: {"oci": "", "gvisor": "gvisor", "kata": "kata"}
     )
     """Isolation class -> RuntimeClass. An empty name: the nodes' own runtime, which must be runc or like it."""
-    user_namespaces: bool = False
-    """`hostUsers: false` for class `oci`: only where every node can."""
+    user_namespaces: bool | None = None
+    """`hostUsers: false` for class `oci`. Unset: where every node that may have such a pod says that it can."""
     seccomp_profile: str = ""
     """A profile on the nodes, below the kubelet's seccomp folder, for the sandbox; empty: RuntimeDefault."""
     priority_class: str = ""
