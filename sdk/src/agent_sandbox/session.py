@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from agent_sandbox.halves import Halves
-from agent_sandbox.keeping import KeptSession
 from agent_sandbox.made import Made
 from agent_sandbox.objects import OnProgress, Source, Writable, mode_of
 from agent_sandbox.orders import (
@@ -39,7 +38,7 @@ FILE_BYTES_MAX = 64 * 1024 * 1024
 """Largest file that `read` puts together."""
 
 
-class Session(TerminalSession, TreeSession, KeptSession):
+class Session(TerminalSession, TreeSession):
     """One session. As a context manager it is closed at the end."""
 
     def __init__(self, client: Client, session_id: str, *, opened: Result | None = None) -> None:

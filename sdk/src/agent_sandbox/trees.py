@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 from agent_sandbox.archives import measure, pack
 from agent_sandbox.halves import Halves
+from agent_sandbox.keeping import KeptSession
 from agent_sandbox.made import Made
 from agent_sandbox.objects import OnProgress, Writable
 from agent_sandbox.orders import TaskOptions, common_fields
 from agent_sandbox.results import Result
 from agent_sandbox.unpacking import Unpacked, unpack
+from shared.errors import ServiceError
 from shared.files import ObjectRef
-from shared.task import Archive, Extract
+from shared.task import Archive, Close, Extract
 
 if TYPE_CHECKING:
     from agent_sandbox.client import Client
@@ -25,7 +27,7 @@ TreeSource = Path | BinaryIO | AsyncIterator[bytes]
 """A folder of this machine, or what yields a tar archive: an open binary file, or pieces."""
 
 
-class TreeSession:
+class TreeSession(KeptSession):
     """What a session offers of whole directories."""
 
     _client: Client
@@ -69,6 +71,7 @@ class TreeSession:
         path: str,
         to: Path | Writable,
         *,
+        snapshot: str | None = None,
         on_progress: OnProgress | None = None,
         **options: Unpack[TaskOptions],
     ) -> Unpacked | None:
@@ -79,6 +82,8 @@ class TreeSession:
         Args:
             path: which; `.` is the whole workspace.
             to: a folder of this machine that is not there yet or is empty, or an open binary file, which gets a tar archive.
+            snapshot: as it was then, by the snapshot's name, its id, or the beginning of its id; None: as it is now. The
+                session goes on meanwhile: it is a fork that is read, and closed afterwards.
             on_progress: called with bytes done and in all; a byte counts half when the object store has it.
             options: see `TaskOptions`.
 
@@ -88,8 +93,18 @@ class TreeSession:
         Raises:
             TaskFailed: it could not be read, or is too large (named).
             InvalidMessage: the folder holds something, or can't be written.
+            NotFound: there is no such snapshot (any more).
             ServiceError: it could not be fetched; see `Objects.get`.
         """
+        if snapshot is not None:
+            fork = await self.fork(snapshot)
+            try:
+                return await fork.download_tree(path, to, on_progress=on_progress, **options)
+            finally:
+                with suppress(
+                    ServiceError
+                ):  # it is a session like others then: idle, and in every listing
+                    await asyncio.shield(self._client.publish_next(fork.id, Close(), {}))
         halves = Halves(on_progress)
         task = Archive(path=path, **common_fields(options))
         running = await self._client.publish_next(self.id, task, options)

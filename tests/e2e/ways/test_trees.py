@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_sandbox import TaskFailed
+from agent_sandbox import NotFound, TaskFailed
 
 SIZE = 3 << 20
 
@@ -62,3 +62,19 @@ async def test_a_folder_goes_into_the_workspace_and_comes_back(caller: Any, tmp_
     assert moved == sorted(moved)
     assert moved[-1] > SIZE
     assert refused.value.result.reason == "file"
+
+
+async def test_a_folder_comes_back_as_it_was_at_a_snapshot(caller: Any, tmp_path: Path) -> None:
+    """While the session goes on; nothing is left of what was made for it."""
+    async with await caller.create_session() as session:
+        await session.exec("mkdir d; echo then > d/file")
+        (then, *_) = await session.snapshots()
+        await session.exec("echo now > d/file; echo more > d/more")
+        done = await session.download_tree("d", tmp_path / "then", snapshot=then.id)
+        await session.download_tree("d", tmp_path / "now")
+        with pytest.raises(NotFound):
+            await session.download_tree("d", tmp_path / "none", snapshot="no-such-name")
+
+    assert found(tmp_path / "then") == {"file": b"then\n"}
+    assert found(tmp_path / "now") == {"file": b"now\n", "more": b"more\n"}
+    assert done.entries == 1

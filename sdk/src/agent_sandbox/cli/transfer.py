@@ -185,10 +185,11 @@ def upload(local: Path, path: str, **given: Any) -> None:
 @click.argument(
     "local", metavar="[LOCAL]", type=click.Path(allow_dash=True, path_type=Path), required=False
 )
+@click.option("--snapshot", metavar="NAME", help="As it was then: a snapshot's name or id.")
 @timeout_option
 @access_options
 @json_option
-def download(path: str, local: Path | None, **given: Any) -> None:
+def download(path: str, local: Path | None, snapshot: str | None, **given: Any) -> None:
     """Copy a directory of the session into a new folder.
 
     PATH is a directory or a file, . the whole workspace. LOCAL is a folder that is not there yet or is empty, - a tar
@@ -202,6 +203,7 @@ def download(path: str, local: Path | None, **given: Any) -> None:
         lambda opened, bar: opened.download_tree(
             path,
             sys.stdout.buffer if to_stdout else folder,
+            snapshot=snapshot,
             on_progress=bar.move,
             **read_task_options(given),
         ),

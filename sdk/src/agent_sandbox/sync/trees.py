@@ -53,6 +53,7 @@ class SyncTreeSession:
         path: str,
         to: Path | Writable,
         *,
+        snapshot: str | None = None,
         on_progress: OnProgress | None = None,
         **options: Unpack[TaskOptions],
     ) -> Unpacked | None:
@@ -61,6 +62,7 @@ class SyncTreeSession:
         Args:
             path: which; `.` is the whole workspace.
             to: a folder of this machine that is not there yet or is empty, or an open binary file, which gets a tar archive.
+            snapshot: as it was then: a snapshot's name, its id, or the beginning of its id; None: as it is now.
             on_progress: called on the client's own thread: it must not call the client.
             options: see `TaskOptions`.
 
@@ -70,5 +72,7 @@ class SyncTreeSession:
         Raises:
             ServiceError: as `Session.download_tree`.
         """
-        work = self._session.download_tree(path, to, on_progress=on_progress, **options)
+        work = self._session.download_tree(
+            path, to, snapshot=snapshot, on_progress=on_progress, **options
+        )
         return self._portal.call(work)

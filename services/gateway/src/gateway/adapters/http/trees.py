@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import Annotated, Any
 
 from litestar import get, put
@@ -16,10 +18,18 @@ from gateway.adapters.http.fileops import do_file_task
 from gateway.adapters.http.files import FolderQuery, stored
 from gateway.adapters.http.known import open_session
 from shared import limits
-from shared.task import Archive, Extract
+from shared.errors import ServiceError
+from shared.task import Archive, Close, Extract
 
 TAR = "application/x-tar"
 
+TreeSnapshot = Annotated[
+    str | None,
+    QueryParameter(
+        name="snapshot",
+        description="As it was then: a snapshot's name, its id, or the beginning of its id.",
+    ),
+]
 TreeWait = Annotated[
     float,
     QueryParameter(
@@ -41,10 +51,19 @@ async def read_tree(
     request: AnyRequest,
     session_id: SessionPath,
     path: FolderQuery = ".",
+    snapshot: TreeSnapshot = None,
     wait_s: TreeWait = 60,
 ) -> Stream:
-    """Return a directory with all that is in it, or a file, as a tar archive."""
-    result = await do_file_task(client, session_id, Archive(path=path), wait_s)
+    """Return a directory with all that is in it, or a file, as a tar archive; as it was at a snapshot by way of a fork."""
+    if snapshot is None:
+        result = await do_file_task(client, session_id, Archive(path=path), wait_s)
+        return stored(request, client, result.outputs[0].object, TAR)
+    fork = await client.session(session_id).fork(snapshot)
+    try:
+        result = await do_file_task(client, fork.id, Archive(path=path), wait_s)
+    finally:
+        with suppress(ServiceError):
+            await asyncio.shield(client.publish_next(fork.id, Close(), {}))
     return stored(request, client, result.outputs[0].object, TAR)
 
 
