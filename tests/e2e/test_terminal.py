@@ -110,9 +110,9 @@ async def test_who_leaves_hangs_up_and_who_detaches_comes_back(session: Session)
 
 async def test_who_never_comes_back_leaves_no_shell_behind(session: Session) -> None:
     """It would hold its session's tasks up until its timeout; the size that is told again keeps it."""
-    async with session.shell(SHELL, idle_s=2.0, **PLAIN) as shell:
+    async with session.shell(SHELL, idle_s=3.0, **PLAIN) as shell:
         for _ in range(4):
-            await asyncio.sleep(0.7)
+            await asyncio.sleep(0.9)
             await shell.resize(24, 80)
         assert shell.task.stored is None
         shell.detach()

@@ -20,6 +20,7 @@ from shared.bus import Bus, Message
 from shared.messages import WorkerBeat, decode
 from shared.record import Record
 from shared.testing.look import Look, until
+from shared.testing.names import unique
 
 LINE = """
 import os, time
@@ -78,20 +79,21 @@ async def test_an_idle_session_whose_worker_is_killed_has_all_its_files(
     """Also what a process in the background wrote after the last task, and whenever the next task comes: the dead pod's
     own files are saved, as long as nothing of that task had begun."""
     session = await client.create_session()
+    late = unique("late")
     (
         await session.exec(
-            "echo kept > a.txt; (sleep 0.5; echo late > late.txt) > /dev/null 2>&1 &"
+            f"echo kept > a.txt; (sleep 0.5; echo late > part; mv part {late}) > /dev/null 2>&1 &"
         )
     ).check()
-    await asyncio.sleep(1)
+    await until(lambda: list(embedded.path.rglob(late)))
     before = await look.in_state(session.id, "running")
     victim = await asyncio.to_thread(worker_of, embedded, before)
     if when == "before-the-next-task":
         await end(victim)
-        task = await session.start("cat a.txt late.txt")
+        task = await session.start(f"cat a.txt {late}")
     else:
         assert victim.send(signal.SIGSTOP)  # it takes nothing any more, and nobody misses it yet
-        task = await session.start("cat a.txt late.txt", on_interrupt="rerun")
+        task = await session.start(f"cat a.txt {late}", on_interrupt="rerun")
         await end(victim)
 
     seen = (await task.result(wait_s=30)).check()
