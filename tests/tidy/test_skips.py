@@ -45,6 +45,7 @@ def _run(root: Path, folder: Path, expected: str) -> subprocess.CompletedProcess
             "no:cacheprovider",
         ],
         cwd=folder,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # they take most of the time
         capture_output=True,
         text=True,
         timeout=50,
