@@ -233,10 +233,11 @@ class Slots:
         """Return why the stock is not full, or why pods that were asked for do not start, and what comes next."""
         if not self.reason:
             return self.stuck
-        wait_s = (
-            max(min((due.since for due in self.due.values()), default=now), self.held_until) - now
-        )
-        return f"{self.reason} (next try in {wait_s:.0f} s)" if wait_s > 1 else self.reason
+        due = min((due.since for due in self.due.values()), default=now)
+        wait_s = max(due, self.held_until) - now
+        if wait_s > 1 or now < self.held_until:
+            return f"{self.reason} (next try in {max(wait_s, 1):.0f} s)"
+        return self.reason
 
     def row_of(self, pod: str) -> SlotRow | None:
         """Return the slot whose present pod is this one."""
