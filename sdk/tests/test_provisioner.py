@@ -15,6 +15,7 @@ from agent_sandbox.provisioner.settings import ProvisionerSettings
 from shared.cluster import find_binary
 from shared.errors import InvalidMessage
 from shared.identity import Signer, lifetime, parse_credential, read_claims, roles
+from shared.pools import parse_pools
 
 SETTINGS = ProvisionerSettings(
     namespace="here", pods_namespace="here-pods", nodes_namespace="here-nodes"
@@ -139,3 +140,19 @@ def test_replicas_share_one_user_and_still_beat_under_their_own_names(root: Root
 
     assert "hbm.*" in claims["nats"]["pub"]["allow"]
     assert "_INBOX_pool-manager.>" in claims["nats"]["sub"]["allow"]
+
+
+def test_pools_count_by_what_they_say(root: Root) -> None:
+    """Another comment, or another order of fields, replaces no pool-manager; another stock does."""
+    first, same, other = (
+        parse_pools(text)
+        for text in (
+            '[[pool]]\nname = "a"\nstock = 2',
+            '# two\n[[pool]]\nstock = 2\nname = "a"',
+            '[[pool]]\nname = "a"\nstock = 3',
+        )
+    )
+    held = contents.counted({}, {"pools.toml": b"1"}, first)
+
+    assert contents.counted(held, {"pools.toml": b"2"}, same) == held
+    assert contents.counted(held, {"pools.toml": b"3"}, other)[COUNT] == b"2"

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from harness.site import Site, open_site
-from tests.kubernetes.conftest import OVERLAY
+from harness.site import Site, declare, open_site
+from tests.kubernetes.conftest import OVERLAY, READY_S, ROOT
 
 from agent_sandbox import Client
-from agent_sandbox.kubernetes.names import Namespaces
-from shared.kubectl import Kubectl
+from agent_sandbox.kubernetes.names import POOLS_KEY, POOLS_MAP, Namespaces
+from shared.kubectl import Kubectl, wait_ready
+from shared.pools import parse_pools
 from shared.testing.wait import until
 
 KINDS = ("deployments", "statefulsets", "daemonsets")
@@ -38,12 +39,21 @@ def standing(kubectl: Kubectl, spaces: Namespaces) -> dict[str, object]:
 
 
 def test_applied_again_nothing_changes(kubectl: Kubectl, system: Namespaces) -> None:
-    """No pod is replaced, no key or credential is made anew."""
-    before = standing(kubectl, system)
+    """No pod is replaced, no key or credential is made anew. The first time brings back the pools of the files."""
+    tested = parse_pools(
+        kubectl.get("configmap", POOLS_MAP, namespace=system.system)["data"][POOLS_KEY]
+    )
+    declare(kubectl, system, parse_pools((ROOT / "deploy/base" / POOLS_KEY).read_text()))
+    try:
+        kubectl.run("apply", "-k", str(OVERLAY), timeout_s=60)
+        wait_ready(kubectl, (system.system, system.nodes), within_s=READY_S)
+        before = standing(kubectl, system)
 
-    kubectl.run("apply", "-k", str(OVERLAY), timeout_s=60)
+        kubectl.run("apply", "-k", str(OVERLAY), timeout_s=60)
 
-    assert standing(kubectl, system) == before
+        assert standing(kubectl, system) == before
+    finally:
+        declare(kubectl, system, tested)
 
 
 class Load:
@@ -61,7 +71,7 @@ class Load:
         while not over.is_set():
             number = next(self.numbers)
             result = await self._client.run(["echo", str(number)], pool="test-oci")
-            if result.status == "ok" and result.stdout.text.strip() == str(number):
+            if result.status == "ok" and result.stdout.strip() == str(number):
                 self.done.append(number)
             else:
                 self.failed.append(f"{number}: {result.status} {result.raw.error}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -62,7 +61,7 @@ class SettingUp:
             resolve: returns the addresses of a host, none where it has none.
         """
         self._objects, self._settings, self._resolve = objects, settings, resolve
-        self._applied = b""
+        self._applied: tuple[PoolSpec, ...] = ()
         """Pools for which this process has seen to streams."""
         self.problem = "nothing was looked at yet"
         """What keeps everything from being in place; empty: it is."""
@@ -140,18 +139,18 @@ class SettingUp:
             pools = parse_pools(text.decode())
         except (InvalidMessage, UnicodeDecodeError) as exc:
             return f"ConfigMap {DECLARED_POOLS}: {exc}. Those before stay in force"
-        if self._applied != text:
+        if self._applied != pools:
             await self._provision(root, pools)
         in_force = await self._keep(
             "ConfigMap",
             here,
             POOLS_IN_FORCE,
-            lambda h: contents.counted(h, {POOLS_KEY: text}, hashlib.sha256(text).hexdigest()),
+            lambda h: contents.counted(h, {POOLS_KEY: text}, pools),  # a comment replaces no pod
         )
         await self._roll("Deployment", "pool-manager", in_force[COUNT])
-        if self._applied != text:
+        if self._applied != pools:
             log.info("pools.applied", pools=[pool.name for pool in pools])
-            self._applied = text
+            self._applied = pools
             await self._spread(root, pools)
         return ""
 
