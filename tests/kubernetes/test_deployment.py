@@ -81,6 +81,7 @@ async def under_load(site: Site, replace: Callable[[], Awaitable[None]]) -> Load
     """Run tasks before, while and after something is replaced; return what became of them."""
     async with site.client() as client:
         load, over = Load(client), asyncio.Event()
+        await client.run("true", pool="test-oci")  # what is there works
         async with asyncio.TaskGroup() as group:
             for _ in range(AT_ONCE):
                 group.create_task(load.keep_running(over))
@@ -109,7 +110,6 @@ async def test_replaced_pod_by_pod_under_load_no_task_is_lost(
         await asyncio.to_thread(lambda: kubectl.run(*words, timeout_s=ROLLED_S + 10))
 
     async with open_site() as site:
-        await site.wait_warm("test-oci", 4)
         load = await under_load(site, replace)
 
     assert load.failed == []
