@@ -219,6 +219,14 @@ class Rough:
         health = monitor.ask(port, "/healthz?js-enabled-only=true", host=host) or {}
         return str(health.get("error") or health.get("status") or "no answer")
 
+    def server_of(self, client: str) -> str:
+        """Return the server to which a service, node or worker is connected now."""
+        for name, (host, port) in self._monitors().items():
+            seen = monitor.ask(port, "/connz?limit=4096", host=host) or {}
+            if client in {one.get("name") for one in seen.get("connections", ())}:
+                return name
+        raise AssertionError(f"{client} is connected to no server")
+
     async def whole(self) -> None:
         """Wait until the servers form one cluster, with nothing behind."""
 

@@ -15,7 +15,7 @@ from shared.errors import ErrorInfo, OutcomeUnknown, ServiceError, Unavailable, 
 ASK_TIMEOUT_S = 5.0
 LONG_S = 30.0
 """For questions about snapshots: a checkpointer may read from its store, a shard may elect its leader."""
-UNAVAILABLE_S = 15.0
+UNAVAILABLE_S = 20.0
 """So long such a question is asked again where nobody can answer it now: an election takes 4 to 9 s."""
 AGAIN_S = 0.25
 EVERY_S = {"snapshots": 2.0, "fork": 2.0, "snapshot_name": 2.0, "diff": 12.0}
