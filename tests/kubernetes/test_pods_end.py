@@ -26,7 +26,7 @@ GOES_ON_S = 60.0
 CODE = """
 import os, time
 with open("log.txt", "a") as log:
-    log.write("attempt " + os.environ["AGENT_SANDBOX_ATTEMPT"] + "\\\\n")
+    log.write("attempt " + os.environ["AGENT_SANDBOX_ATTEMPT"] + "\\n")
 print("written", flush=True)
 while os.environ["AGENT_SANDBOX_ATTEMPT"] == "1":
     time.sleep(0.1)
@@ -41,8 +41,8 @@ def make_tree(folder: Path) -> None:
         path = folder / f"d{number % 5}" / f"f{number}.bin"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(made.randbytes(made.choice([0, 1, 4095, 70_000, 900_000])))
-    (folder / "grüße.txt").write_text("ä\\n")
-    (folder / "run.sh").write_text("#!/bin/sh\\n")
+    (folder / "grüße.txt").write_text("ä\n")
+    (folder / "run.sh").write_text("#!/bin/sh\n")
     (folder / "run.sh").chmod(0o755)
     (folder / "link").symlink_to("d0/f0.bin")
 
