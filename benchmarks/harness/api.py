@@ -33,6 +33,15 @@ def writes_between(
     return audit.writes(found, namespaces=namespaces, without=(who_measures,))
 
 
+def of_pool(requests: Iterable[Request], pods_namespace: str, pool: str) -> list[Request]:
+    """Return the writes without those about other pools' pods: a cluster is shared, and their pods come and go meanwhile."""
+    return [
+        one
+        for one in requests
+        if one.namespace != pods_namespace or not one.name or one.name.startswith(f"{pool}-")
+    ]
+
+
 def writes_table(title: str, requests: list[Request], claims: int) -> str:
     """Return the writes as a table, those of one kind in a line."""
     counts = audit.count(requests, lambda one: f"{_short(one.user)} {one.verb} {one.resource}")

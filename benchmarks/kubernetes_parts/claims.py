@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.api import writes_between, writes_table
+from harness.api import of_pool, writes_between, writes_table
 from harness.load import (
     CODE,
     HOLDING_CODE,
@@ -51,14 +51,15 @@ class Measured:
     writes: list[Request] = field(default_factory=list)
     """Of all claims so far, refill and clearing up included."""
 
-    async def count(self, span_s: tuple[float, float]) -> list[Request]:
-        """Return the writes to the API server in a span of time; none where its log can't be read."""
+    async def count(self, span_s: tuple[float, float], pool: str) -> list[Request]:
+        """Return the writes to the API server in a span of time, but for other pools' pods; none where its log can't be read."""
         if self.audit_log is None:
             return []
         spaces = tuple(self.site.spaces)
-        return await asyncio.to_thread(
+        found = await asyncio.to_thread(
             writes_between, self.audit_log, span_s, spaces, self.who_measures
         )
+        return of_pool(found, self.site.spaces.pods, pool)
 
 
 async def at_rate(run: Measured, pool: str, stock: int, rate: float, count: int) -> None:
@@ -122,7 +123,7 @@ async def still(run: Measured, pool: str, count: int) -> None:
     check_calls(calls)
     first_s = min(call.called_ns for call in calls) / 1e9
     last_s = max(call.user_ns or 0 for call in calls) / 1e9
-    found = await run.count((first_s, last_s))
+    found = await run.count((first_s, last_s), pool)
     if run.audit_log is None:
         run.report.notes.append("no audit log: writes to the API server were not counted")
         return
@@ -145,7 +146,7 @@ async def _settle(run: Measured, pool: str, stock: int, began_s: float, claims: 
     """Wait until all is as before, and count what that has cost."""
     await run.site.wait_warm(pool, stock)
     await asyncio.sleep(SETTLE_S)
-    run.writes += await run.count((began_s, time.time()))
+    run.writes += await run.count((began_s, time.time()), pool)
     run.claims += claims
 
 

@@ -6,7 +6,7 @@ import argparse
 import xml.etree.ElementTree as ET
 
 from harness import pictures
-from harness.api import writes_table
+from harness.api import of_pool, writes_table
 from harness.report import Report
 from harness.site import table_of
 from kubernetes_parts import figures
@@ -130,3 +130,12 @@ def test_writes_are_counted_by_who_and_what() -> None:
     assert "node patch pods/status" in told
     assert [line.split()[-2:] for line in told.splitlines()[3:]] == [["2", "1.00"], ["1", "0.50"]]
     assert writes_table("t", [], 2) == "t: none"
+
+
+def test_writes_about_other_pools_pods_are_not_counted() -> None:
+    """A write that names no object counts: it may be a pod of this pool."""
+    one = Request(1.0, "u", "create", "", "pods", "pods", "warm-0-1", 201)
+    others = [one._replace(name="warmer-0-1"), one._replace(name="default-0-1")]
+    kept = [one, one._replace(name=""), one._replace(namespace="system", name="x")]
+
+    assert of_pool([*kept, *others], "pods", "warm") == kept
