@@ -101,7 +101,8 @@ def read_signals(fd: int) -> list[tuple[int, int]]:
     except BlockingIOError:
         return []
     arrived = []
-    for at in range(0, len(data), _SIGINFO_BYTES):
+    # gVisor gives one record at a time, and two bytes too many.
+    for at in range(0, len(data) - _SIGINFO_BYTES + 1, _SIGINFO_BYTES):
         number, _errno, _code, sender = struct.unpack_from("IiiI", data, at)
         arrived.append((number, sender))
     return arrived
