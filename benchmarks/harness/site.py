@@ -65,11 +65,16 @@ class Site:
         """Return the clients' ways in, now: each restarted server has another address."""
         return addresses(self.kubectl, self.spaces, EDGE_PORT)
 
-    def client(self) -> Client:
-        """Return a client, not yet connected."""
+    def service(self) -> tuple[str, ...]:
+        """Return the way in that stays while servers are replaced, where this machine reaches Services."""
+        found = self.kubectl.get("service", EDGE_SERVICE, namespace=self.spaces.system)
+        return (f"tls://{found['spec']['clusterIP']}:{EDGE_PORT}",)
+
+    def client(self, servers: tuple[str, ...] = ()) -> Client:
+        """Return a client, not yet connected; of the edges as they are now unless others are named."""
         return Client(
             ClientOptions(
-                servers=self.edges(),
+                servers=servers or self.edges(),
                 credential=self._secrets / CREDENTIAL_KEY,
                 ca=self._secrets / CA_KEY,
                 server_name=EDGE_SERVICE,

@@ -79,7 +79,7 @@ class Load:
 
 async def under_load(site: Site, replace: Callable[[], Awaitable[None]]) -> Load:
     """Run tasks before, while and after something is replaced; return what became of them."""
-    async with site.client() as client:
+    async with site.client(site.service()) as client:
         load, over = Load(client), asyncio.Event()
         await client.run("true", pool="test-oci")  # what is there works
         async with asyncio.TaskGroup() as group:
