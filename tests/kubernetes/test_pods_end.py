@@ -164,7 +164,7 @@ async def test_a_sidecar_that_is_killed_never_pulls_again_and_its_session_goes_o
 
         after = await check(site, session, before, tmp_path / "tree", tmp_path / "back")
         results = await asyncio.gather(
-            *(client.run("true", pool=POOL) for _ in range(6)), session.run("true")
+            *(client.run("true", pool=POOL) for _ in range(6)), session.exec("true")
         )
         assert before.owner not in {result.raw.worker for result in results}
         assert after.owner == results[-1].raw.worker
