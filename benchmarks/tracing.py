@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -32,8 +33,9 @@ TARGETS = (
     Target("traces_cut", 0),
 )
 PARTS = ("overhead", "recovery")
-SETTLED_S = 3.0
-"""For the last spans on their way to the receiver."""
+SETTLED_S = 20.0
+"""Longest wait for the last spans on their way to the receiver."""
+SETTLE_S = 0.5
 SPANS_OF_A_TASK = frozenset({
     "wait in queue", "fetch q.{shard}.{tenant}.{pool}.{class}", "claim session", "ack q.{shard}.{tenant}.{pool}.{class}",
     "restore workspace", "start program", "execute task", "commit result", "process task.{tenant}.{pool}.{class}",
@@ -130,12 +132,15 @@ async def compare(
 
 async def count(report: Report, receiver: Receiver, drawn: Sequence[Series]) -> None:
     """Enter how many of the traces came whole."""
-    await asyncio.sleep(SETTLED_S)
+    tasks, whole = len(drawn[1].values_ms), 0
     names: dict[str, Counter[str]] = {}
-    for span in receiver.spans():
-        names.setdefault(span.trace, Counter())[span.name] += 1
-    tasks = len(drawn[1].values_ms)
-    whole = sum(set(found) >= SPANS_OF_A_TASK for found in names.values())
+    until = time.monotonic() + SETTLED_S
+    while whole < tasks and time.monotonic() < until:
+        await asyncio.sleep(SETTLE_S)
+        names = {}
+        for span in receiver.spans():
+            names.setdefault(span.trace, Counter())[span.name] += 1
+        whole = sum(set(found) >= SPANS_OF_A_TASK for found in names.values())
     report.add("traces_cut", max(0, tasks - whole))
     report.add("spans_per_task", sum(found.total() for found in names.values()) / len(names))
     report.add("exports", receiver.requests)
