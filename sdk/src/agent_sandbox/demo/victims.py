@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from pathlib import Path
 
 from agent_sandbox.embedded.folder import Folder
@@ -19,12 +20,12 @@ def find_worker(folder: Folder, worker: str, supervisor_pid: int) -> ProcessId |
         worker: the worker's name, which is its connection's.
         supervisor_pid: all workers are below it.
     """
-    ports = {
-        port
+    ends = {
+        (port, server.client)
         for server in open_layout(folder.servers).file.ports
         for port in _ports_of(server.monitor, worker)
     }
-    sockets = _sockets_from(ports)
+    sockets = sockets_between(ends, Path("/proc/net/tcp").read_text())
     for process in descendants(supervisor_pid):
         if sockets & _open_sockets(process.pid):
             return identify(process.pid)
@@ -41,15 +42,23 @@ def _ports_of(monitor_port: int, name: str) -> set[int]:
     }
 
 
-def _sockets_from(ports: set[int]) -> set[str]:
-    """Return the inodes of the sockets that are connected from these local ports."""
-    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
-    rows = [line.split() for line in lines]
+def sockets_between(ends: Set[tuple[int, int]], table: str) -> set[str]:
+    """Return the inodes of the sockets that are connected from one local port to one remote port.
+
+    A local port alone names no connection: the kernel gives it to several at once, to other remote ports.
+
+    Args:
+        ends: (local port, remote port) of each.
+        table: as `/proc/net/tcp` shows it.
+    """
+    rows = [line.split() for line in table.splitlines()[1:]]
     return {
-        row[9]
-        for row in rows
-        if row[3] == _ESTABLISHED and int(row[1].rpartition(":")[2], 16) in ports
+        row[9] for row in rows if row[3] == _ESTABLISHED and (_port(row[1]), _port(row[2])) in ends
     }
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2], 16)
 
 
 def _open_sockets(pid: int) -> set[str]:
