@@ -11,18 +11,18 @@ from pathlib import Path
 from harness import procs
 from harness.groups import is_sandbox_zygote
 
+from agent_sandbox.demo.victims import open_sockets, sockets_of
 from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.embedded.procs import ProcessId, identify
 from shared import messages, subjects
 from shared.bus import Bus, Message
-from shared.cluster import monitor, open_layout
+from shared.cluster import open_layout
 from shared.messages import WorkerBeat
 from shared.record import Record
 from shared.testing.history import Place, TaskKey
 
 FRESH_S = 0.6
 """A heartbeat that is older says nothing about now."""
-ESTABLISHED = "01"
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,11 @@ class Finder:
     """Finds the process of a worker: the one below the nodes that holds the connection of that name."""
 
     def __init__(self, folder: Folder) -> None:
-        self._monitors = [server.monitor for server in open_layout(folder.servers).file.ports]
+        self._servers = open_layout(folder.servers).file.ports
 
     def find(self, worker: str, nodes: list[int]) -> ProcessId | None:
         """Return a worker's process, or None where there is none (any more)."""
-        wanted = _sockets_from(self._ports_of(worker))
+        wanted = sockets_of(self._servers, worker)
         if not wanted:
             return None
         zygotes = [zygote for node in nodes for zygote in children(node)]
@@ -94,32 +94,9 @@ class Finder:
             if not is_worker_zygote(zygote):
                 continue
             for pid in children(zygote):
-                if wanted & _open_sockets(pid):
+                if wanted & open_sockets(pid):
                     return identify(pid)
         return None
-
-    def _ports_of(self, name: str) -> set[int]:
-        found = set()
-        for port in self._monitors:
-            answer = monitor.ask(port, "/connz?limit=4096") or {}
-            found |= {
-                connection["port"]
-                for connection in answer.get("connections") or []
-                if connection.get("name") == name
-            }
-        return found
-
-
-def _sockets_from(ports: set[int]) -> set[str]:
-    """Return what links in /proc/<pid>/fd say of the sockets that are connected from these local ports."""
-    if not ports:
-        return set()
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return {
-        f"socket:[{row[9]}]"
-        for row in rows
-        if row[3] == ESTABLISHED and int(row[1].rpartition(":")[2], 16) in ports
-    }
 
 
 def is_worker_zygote(pid: int) -> bool:
@@ -153,10 +130,3 @@ def children(pid: int) -> list[int]:
         for thread in Path(f"/proc/{pid}/task").iterdir():
             found += [int(word) for word in (thread / "children").read_text().split()]
     return found
-
-
-def _open_sockets(pid: int) -> set[str]:
-    try:
-        return {str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()}
-    except OSError:  # gone
-        return set()

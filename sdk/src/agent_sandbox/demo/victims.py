@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from pathlib import Path
 
 from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.embedded.procs import ProcessId, descendants, identify
 from shared.cluster import monitor, open_layout
+from shared.cluster.ports import ServerPorts
 
 _ESTABLISHED = "01"
 
@@ -20,16 +21,17 @@ def find_worker(folder: Folder, worker: str, supervisor_pid: int) -> ProcessId |
         worker: the worker's name, which is its connection's.
         supervisor_pid: all workers are below it.
     """
-    ends = {
-        (port, server.client)
-        for server in open_layout(folder.servers).file.ports
-        for port in _ports_of(server.monitor, worker)
-    }
-    sockets = sockets_between(ends, Path("/proc/net/tcp").read_text())
+    sockets = sockets_of(open_layout(folder.servers).file.ports, worker)
     for process in descendants(supervisor_pid):
-        if sockets & _open_sockets(process.pid):
+        if sockets & open_sockets(process.pid):
             return identify(process.pid)
     return None
+
+
+def sockets_of(servers: Iterable[ServerPorts], name: str) -> set[str]:
+    """Return the inodes of the sockets whose connections the servers know by this name."""
+    ends = {(port, server.client) for server in servers for port in _ports_of(server.monitor, name)}
+    return sockets_between(ends, Path("/proc/net/tcp").read_text()) if ends else set()
 
 
 def _ports_of(monitor_port: int, name: str) -> set[int]:
@@ -61,7 +63,8 @@ def _port(address: str) -> int:
     return int(address.rpartition(":")[2], 16)
 
 
-def _open_sockets(pid: int) -> set[str]:
+def open_sockets(pid: int) -> set[str]:
+    """Return the inodes of the sockets that a process has open; none where it is gone, or another user's."""
     try:
         links = [str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()]
     except OSError:  # gone, or another user's
