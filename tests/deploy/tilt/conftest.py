@@ -256,7 +256,9 @@ def kustomized(folder: Path) -> str:
 @pytest.fixture(scope="session")
 def evaluate() -> Callable[[str], Tilt]:
     """Evaluates a Tiltfile's text for this repository."""
-    if shutil.which("kubectl") is None:  # said here: within the interpreter a skip would be one more error
+    if (
+        shutil.which("kubectl") is None
+    ):  # within the interpreter a skip would be an error of the file
         pytest.skip("there is no kubectl")
 
     def run(text: str) -> Tilt:
