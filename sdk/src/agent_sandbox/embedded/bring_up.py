@@ -12,15 +12,14 @@ from agent_sandbox.embedded.child import Child
 from agent_sandbox.embedded.folder import ClusterFile, Folder
 from agent_sandbox.embedded.pools import check_isolation
 from agent_sandbox.embedded.programs import node_names
+from agent_sandbox.streams import Streams
 from shared import logs, messages, subjects
-from shared.bus import Bus, BusOptions, leaders
-from shared.bus.provision import provision as provision_topology
+from shared.bus import Bus, BusOptions
 from shared.cluster import Cluster, monitor
-from shared.errors import NotFound, OutcomeUnknown, Rejected, ServiceError, Unavailable
-from shared.identity import read_credential, roles
+from shared.errors import NotFound, OutcomeUnknown, Unavailable
+from shared.identity import read_credential
 from shared.messages import Message
 from shared.pools import PoolSpec
-from shared.topology import topology
 from shared.views import PoolsAnswer
 
 log = logs.get(__name__)
@@ -28,7 +27,6 @@ log = logs.get(__name__)
 SERVERS_S = 60.0
 """Elections take 4 to 9 s; a large store takes longer to read."""
 CONNECT_S = 20.0
-SPREAD_S = 10.0
 POLL_S = 0.1
 DEATHS_MAX = 6
 """A service that dies so often in a row at a start will not come up."""
@@ -57,44 +55,9 @@ async def wait_servers(cluster: Cluster, say: Say) -> None:
         await asyncio.sleep(POLL_S)
 
 
-async def provision(cluster: Cluster, pools: Sequence[PoolSpec], created_ms: int) -> None:
-    """Create the streams and consumers that are missing, and bring the others into the declared form.
-
-    Raises:
-        Rejected: something differs that can't be changed (named).
-        Unavailable: it could not be done in time.
-    """
-    async with _manage_streams(cluster) as bus:
-        drift = await provision_topology(bus, topology(pools, created_ms=created_ms), update=True)
-    if drift:
-        raise Rejected(
-            f"streams differ from this version's declaration and can't be changed: {'; '.join(map(str, drift))}"
-        )
-
-
-async def spread_leaders(cluster: Cluster, pools: Sequence[PoolSpec], created_ms: int) -> None:
-    """Move each shard's leaders to a server of its own; for a while only: what stays elsewhere works as well."""
-    try:
-        async with _manage_streams(cluster) as bus:
-            wanted = topology(pools, created_ms=created_ms)
-            left = await leaders.place(bus, wanted, deadline_s=SPREAD_S)
-    except ServiceError as exc:
-        log.warning("leaders.not_spread", error=str(exc))
-    else:
-        log.info("leaders.spread", left=left)
-
-
-@asynccontextmanager
-async def _manage_streams(cluster: Cluster) -> AsyncIterator[Bus]:
-    credential = cluster.identity.signer.mint("provisioner", roles.provisioner(), expires_s=600)
-    bus = await Bus.connect(
-        BusOptions(servers=cluster.urls, name="provisioner", credential=credential),
-        deadline_s=CONNECT_S,
-    )
-    try:
-        yield bus
-    finally:
-        await bus.close()
+def streams_of(cluster: Cluster, created_ms: int) -> Streams:
+    """Return the streams of an embedded cluster that was made at `created_ms`."""
+    return Streams(tuple(cluster.urls), cluster.identity.signer, created_ms)
 
 
 async def wait_warm(

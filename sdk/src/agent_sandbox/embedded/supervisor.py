@@ -14,8 +14,7 @@ from agent_sandbox.embedded import gateways, programs
 from agent_sandbox.embedded import pools as pools_of
 from agent_sandbox.embedded.bring_up import (
     check_promises,
-    provision,
-    spread_leaders,
+    streams_of,
     wait_servers,
     wait_warm,
 )
@@ -130,7 +129,8 @@ class Supervisor:
         """Make everything as it is wished, and wait until workers are warm."""
         wished = digest(self._folder)
         wishes = self._folder.read()
-        await provision(cluster, pools, wishes.created_ms)
+        streams = streams_of(cluster, wishes.created_ms)
+        await streams.provision(pools)
         pools_of.write_effective(self._folder, pools)
         programs.write_credentials(
             self._folder, cluster.identity, wishes, anew=not self._services()
@@ -144,7 +144,7 @@ class Supervisor:
             + gateways.gateways(self._folder, wishes, cluster.layout.file.gateways)
         )
         self._say(phase="warming", detail="waiting for warm workers")
-        spreading = asyncio.create_task(spread_leaders(cluster, pools, wishes.created_ms))
+        spreading = asyncio.create_task(streams.spread_leaders(pools))
         try:
             await wait_warm(
                 self._folder,

@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 
 from agent_sandbox.provisioner import contents
 from agent_sandbox.provisioner.contents import COUNT, Data, Root
 from agent_sandbox.provisioner.ports import Keeper, Objects, Place, Workload
 from agent_sandbox.provisioner.settings import ProvisionerSettings
+from agent_sandbox.streams import Streams
 from shared import logs
-from shared.bus import Bus, BusOptions, Tls, leaders
-from shared.bus.provision import provision
+from shared.bus import Tls
 from shared.cluster import monitor
-from shared.errors import InvalidMessage, NotFound, Rejected, ServiceError
-from shared.identity import roles
+from shared.errors import InvalidMessage, NotFound, ServiceError
 from shared.pools import PoolSpec, parse_pools
-from shared.topology import topology
 
 log = logs.get(__name__)
 
@@ -30,9 +27,6 @@ POOLS_IN_FORCE = "pools-in-force"
 POOLS_KEY = "pools.toml"
 ROOT = "agent-sandbox-root"
 AUTHORITY = "agent-sandbox-ca"
-CONNECT_S = 20.0
-SPREAD_S = 10.0
-PROVISION_S = 60.0
 
 
 def resolve(name: str) -> tuple[str, ...]:
@@ -140,7 +134,7 @@ class SettingUp:
         except (InvalidMessage, UnicodeDecodeError) as exc:
             return f"ConfigMap {DECLARED_POOLS}: {exc}. Those before stay in force"
         if self._applied != pools:
-            await self._provision(root, pools)
+            await self._streams(root).provision(pools)
         in_force = await self._keep(
             "ConfigMap",
             here,
@@ -151,47 +145,16 @@ class SettingUp:
         if self._applied != pools:
             log.info("pools.applied", pools=[pool.name for pool in pools])
             self._applied = pools
-            await self._spread(root, pools)
+            await self._streams(root).spread_leaders(pools)
         return ""
 
-    async def _provision(self, root: Root, pools: tuple[PoolSpec, ...]) -> None:
-        async with self._manage(root) as bus:
-            drift = await provision(
-                bus,
-                topology(pools, created_ms=root.created_ms),
-                update=True,
-                deadline_s=PROVISION_S,
-            )
-        if drift:
-            raise Rejected(
-                f"streams differ from this version's declaration and can't be changed: {'; '.join(map(str, drift))}"
-            )
-
-    async def _spread(self, root: Root, pools: tuple[PoolSpec, ...]) -> None:
-        """Move each shard's leaders to a server of its own; for a while only: what stays elsewhere works as well."""
-        try:
-            async with self._manage(root) as bus:
-                wanted = topology(pools, created_ms=root.created_ms)
-                left = await leaders.place(bus, wanted, deadline_s=SPREAD_S)
-        except ServiceError as exc:
-            log.warning("leaders.not_spread", error=str(exc))
-        else:
-            log.info("leaders.spread", left=left)
-
-    @asynccontextmanager
-    async def _manage(self, root: Root) -> AsyncIterator[Bus]:
-        signer = root.identity.signer
-        options = BusOptions(
-            servers=contents.server_urls(self._settings),
-            name="provisioner",
-            credential=signer.mint("provisioner", roles.provisioner(), expires_s=600),
-            tls=Tls(ca_pem=root.authority.certificate),
+    def _streams(self, root: Root) -> Streams:
+        return Streams(
+            contents.server_urls(self._settings),
+            root.identity.signer,
+            root.created_ms,
+            Tls(ca_pem=root.authority.certificate),
         )
-        bus = await Bus.connect(options, deadline_s=CONNECT_S)
-        try:
-            yield bus
-        finally:
-            await bus.close()
 
     def _monitors(self) -> dict[str, tuple[str, int]]:
         names = contents.server_names(self._settings)
