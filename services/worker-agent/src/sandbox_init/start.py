@@ -1,11 +1,10 @@
 """From the container's start to the runner."""
 
 import os
-import socket
 import sys
-import time
 
 from sandbox_init.walls import NotConfined, confine
+from sandbox_runner.joining import connect
 from sandbox_runner.loop import main as run
 
 EXIT_NOT_CONFINED = 71
@@ -13,7 +12,7 @@ EXIT_NOT_CONFINED = 71
 
 _USAGE = "usage: sandbox_init --connect PATH --workspace DIRECTORY --pids NUMBER --disk-mib NUMBER"
 _CONNECT_S = 60.0
-_CONNECT_PAUSE_S = 0.05
+"""The sidecar listens before this container is started, unless it was restarted meanwhile."""
 _CHANNEL_FD = 3
 _FDS_MAX = 65536
 _NOT_FOR_USERS = ("KUBERNETES_", "HOSTNAME")
@@ -35,7 +34,7 @@ def main(arguments: list[str]) -> int:
     if len(arguments) % 2 or options.keys() != {"--connect", "--workspace", "--pids", "--disk-mib"}:
         raise SystemExit(_USAGE)
     workspace = options["--workspace"]
-    channel = _keep_only(_connect(options["--connect"]))
+    channel = _keep_only(connect(options["--connect"], "sandbox_init", _CONNECT_S))
     _set_environment(workspace)
     _forget_ourselves()
     os.umask(0o022)
@@ -45,22 +44,6 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"sandbox_init: not confined, so nothing runs here: {error}\n")
         return EXIT_NOT_CONFINED
     return run(channel, workspace, network=network, in_container=True)
-
-
-def _connect(path: str) -> int:
-    """Connects to the sidecar, which listens before this container is started, unless it was restarted meanwhile."""
-    end_at_s = time.monotonic() + _CONNECT_S
-    while True:
-        channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            channel.connect(path)
-        except OSError as error:
-            channel.close()
-            if time.monotonic() > end_at_s:
-                raise SystemExit(f"sandbox_init: {path}: {error.strerror}") from error
-            time.sleep(_CONNECT_PAUSE_S)
-        else:
-            return channel.detach()
 
 
 def _keep_only(channel: int) -> int:
