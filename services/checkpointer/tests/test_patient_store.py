@@ -11,6 +11,7 @@ import pytest
 from checkpointer.adapters.stores.local import LocalStore
 from checkpointer.core.patience import WAIT_MAX_S, wait_s
 from checkpointer.loops.patient_store import PatientStore
+from checkpointer.ports.blobs import PackMissing
 from checkpointer.testing.fault_store import Fault, FaultStore, at
 from shared.errors import NotFound, Unavailable
 from shared.testing.wait import until
@@ -86,3 +87,11 @@ def test_waits_grow_and_are_bounded() -> None:
     assert waits == sorted(waits)
     assert (waits[0], waits[-1]) == (0.1, WAIT_MAX_S)
     assert wait_s(3, 0.0) == wait_s(3, 1.0) / 2
+
+
+async def test_only_a_pack_that_is_not_there_is_a_missing_pack(faults: FaultStore) -> None:
+    """What counts as lost by the store is told apart from all else that is not found."""
+    key = faults.new_key("acme", "session01")
+
+    with pytest.raises(PackMissing, match="no such"):
+        await PatientStore(faults).get(key)

@@ -12,9 +12,10 @@ from checkpointer.core.ages import Ages
 from checkpointer.core.trail import facts_of
 from checkpointer.loops.serve import Work
 from checkpointer.ports import Spans
+from checkpointer.ports.blobs import PackMissing
 from checkpointer.ports.engine import Progress
 from shared import logs
-from shared.errors import Damaged, NotFound, ServiceError
+from shared.errors import Damaged, ServiceError
 from shared.metrics import Book, declared
 from shared.traces import PlainTracer
 from shared.traces.context import parse_context
@@ -72,8 +73,8 @@ class Measured:
             outcome = "done"
         except ServiceError as exc:
             outcome = exc.code
-            if isinstance(exc, (Damaged, NotFound)) and ask.op in READERS:
-                note_bad(self._book, ask.op, is_missing=isinstance(exc, NotFound))
+            if isinstance(exc, (Damaged, PackMissing)) and ask.op in READERS:
+                note_bad(self._book, ask.op, is_missing=isinstance(exc, PackMissing))
             raise
         finally:
             now = time.monotonic()

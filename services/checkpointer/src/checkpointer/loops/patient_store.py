@@ -13,11 +13,12 @@ from contextlib import suppress
 from typing import TypeVar
 
 from checkpointer.core.patience import StoreState, after_failure, after_success, wait_s
-from checkpointer.ports.blobs import BlobStore, StoredPack
+from checkpointer.ports.blobs import BlobStore, PackMissing, StoredPack
 from shared import logs
 from shared.errors import (
     AlreadyDone,
     LimitExceeded,
+    NotFound,
     OutcomeUnknown,
     Rejected,
     ServiceError,
@@ -86,8 +87,11 @@ class PatientStore:
         await self._note(lambda: self._store.put(key, data))
 
     async def get(self, key: str, start: int = 0, length: int | None = None) -> bytes:
-        """See `BlobStore`."""
-        return await self._try(lambda: self._store.get(key, start, length))
+        """See `BlobStore`; a pack that is not there is `PackMissing`."""
+        try:
+            return await self._try(lambda: self._store.get(key, start, length))
+        except NotFound as exc:
+            raise PackMissing(str(exc)) from exc
 
     async def size(self, key: str) -> int:
         """See `BlobStore`."""

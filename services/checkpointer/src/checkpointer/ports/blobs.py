@@ -6,8 +6,13 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from checkpointer.core.keys import StoredPack
+from shared.errors import NotFound
 
-__all__ = ["BlobStore", "StoredPack"]
+__all__ = ["BlobStore", "PackMissing", "StoredPack"]
+
+
+class PackMissing(NotFound):
+    """A pack that is to be read is not in the store. Other things that are not there are plain `NotFound`."""
 
 
 class BlobStore(Protocol):
