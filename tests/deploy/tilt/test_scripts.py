@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -16,25 +18,34 @@ ROOT = Path(__file__).parents[3]
 SCRIPTS = ROOT / "deploy" / "tilt"
 SERVICE = """
 import os, signal, sys
+def say(text):  # not by print, which a signal may find in its middle: it refuses to be called from there
+    os.write(1, f"{text}\\n".encode())
 def leave(*_):
-    print("left", flush=True)
+    say("left")
     sys.exit(0)
 signal.signal(signal.SIGTERM, leave)
-print("began", sys.argv[1:], flush=True)
+say(f"began {sys.argv[1:]}")
 if sys.argv[1] == "fails":
     sys.exit(7)
 signal.pause()
 """
 
 
-def begin(*args: str) -> subprocess.Popen[str]:
-    """Start a service behind what runs it again, as a container does."""
+@contextmanager
+def begin(*args: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a service behind what runs it again, as a container does; whatever a test finds, both end with it."""
     script = (SCRIPTS / "reload.sh").read_text()
-    return subprocess.Popen(
+    with subprocess.Popen(
         ["/bin/sh", "-c", script, "tilt", sys.executable, "-c", SERVICE, *args],
         stdout=subprocess.PIPE,
         text=True,
-    )
+        start_new_session=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def line(process: subprocess.Popen[str]) -> str:
