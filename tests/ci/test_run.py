@@ -39,9 +39,14 @@ def run(repo: Path, *, failing: int | None = None, stays: bool = False) -> Ended
         (repo / "fails").write_text("".join(lines) or "out of memory\n")
     if stays:
         (repo / "stays").touch()
-    environ = {"PATH": os.defpath}
-    command = [repo / ".ci" / "run"]
-    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30)
+    return subprocess.run(
+        [repo / ".ci" / "run"],
+        env={"PATH": os.defpath},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
 
 
 def calls(repo: Path) -> list[str]:
