@@ -34,6 +34,8 @@ PLANTED = [
     Planted("shared-below-all", "agent_sandbox.planted", "pool_manager"),
     Planted("shared-below-all", "agent_sandbox.planted", "gateway"),
     Planted("services-independent", "gateway.planted", "pool_manager"),
+    Planted("services-independent", "chaos.planted", "local_node"),
+    Planted("shared-below-all", "agent_sandbox.planted", "chaos"),
     Planted("pure-core", "pool_manager.core.planted", "time"),
     Planted("pure-core", "worker_agent.core.planted", "asyncio"),
     Planted("pure-core", "local_node.core.planted", "structlog"),

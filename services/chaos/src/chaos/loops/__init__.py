@@ -1,0 +1,1 @@
+"""What runs side by side in a run: users, whoever sends one-shots, the schedule, the gauges."""
