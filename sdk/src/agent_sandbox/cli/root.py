@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import click
 
 from agent_sandbox.cli.attach import attach
+from agent_sandbox.cli.chaos import chaos
 from agent_sandbox.cli.cluster import down, status, up
 from agent_sandbox.cli.completion import completion
 from agent_sandbox.cli.deadletter import deadletter
@@ -60,6 +61,7 @@ for _command in (
     deadletter,
     workspace,
     completion,
+    chaos,
 ):
     root.add_command(_command)
 for _command in (put, get, upload, download, *COMMANDS, attach):

@@ -241,5 +241,6 @@ SHAPES: dict[str, tuple[Any, ...]] = {
 WITHOUT_JSON: dict[str, str] = {
     "session attach": "it is a terminal for a person",
     "completion": "it prints a program for a shell",
+    "chaos": "it is a program of its own, with options of its own",
 }
 """Commands that have no `--json`, and why."""

@@ -55,6 +55,8 @@ class HttpWatch:
             "" if view.after is None or view.after == START else view.after.text(order.task)
         )
         self._tries = 0
+        self.breaks = 0
+        """How often an open stream broke off and had to be opened anew."""
         self._is_behind_all = view.after is not None and view.after.ended
         self._muted = False
         self._events: asyncio.Queue[Event] = asyncio.Queue(EVENTS_MAX)
@@ -146,7 +148,8 @@ class HttpWatch:
                 self._ended = exc
                 return
             finally:
-                self._is_open = False
+                was_open, self._is_open = self._is_open, False
+            self.breaks += was_open
             self._tries += 1
             await asyncio.sleep(max(pause_s, AGAIN_S[min(self._tries, len(AGAIN_S)) - 1]))
 

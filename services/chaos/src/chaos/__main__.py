@@ -1,0 +1,167 @@
+"""`python -m chaos`, which `agent-sandbox chaos` starts: runs experiments, judges histories, compares reports."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+from rich.console import Console
+from rich.table import Table
+
+from chaos import app
+from chaos.core.report.compare import compare
+from chaos.core.report.data import Findings
+from chaos.core.scenario import HEADLINE, SHORT, Scenario, alone, quiet, scaled
+from chaos.nemesis import FAULTS
+from shared import logs
+from shared.errors import ServiceError
+
+EXIT_FALSE, EXIT_UNKNOWN, EXIT_USAGE, EXIT_SYSTEM, EXIT_INTERRUPTED = 1, 3, 2, 125, 130
+_began = time.monotonic()
+
+
+def main() -> int:
+    """Run the command line; return the exit code."""
+    given = parse(sys.argv[1:])
+    logs.configure(service="chaos", level="error")
+    try:
+        match given.verb:
+            case "run":
+                return _run(given)
+            case "judge":
+                return _conclude(app.judge_folder(given.folder), given.folder)
+            case "compare":
+                return _compare(given.a, given.b)
+            case _:
+                for name in FAULTS:
+                    print(name)  # noqa: T201 - what was asked for
+                return 0
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        say(
+            "aborted: nothing is left running; `agent-sandbox chaos judge FOLDER` judges what there is"
+        )
+        return EXIT_INTERRUPTED
+    except (ServiceError, OSError, ValueError) as exc:
+        say(f"{exc}")
+        return EXIT_SYSTEM
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="agent-sandbox chaos", description="The chaos lab.")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="COMMAND")
+    run = verbs.add_parser("run", help="run an experiment on a cluster of its own")
+    run.add_argument(
+        "what", help="headline; quiet: no fault at all; or the name of one fault (`chaos faults`)"
+    )
+    run.add_argument("--seed", type=int, default=1, help="everything is drawn from it (1)")
+    run.add_argument(
+        "--short",
+        action="store_true",
+        help="headline: 60 sessions, two faults, two minutes of load",
+    )
+    run.add_argument("--sessions", type=int, help="another number of sessions")
+    run.add_argument("--nodes", type=int, help="another number of virtual nodes (10)")
+    run.add_argument("--seconds", type=float, help="quiet: length (600)")
+    run.add_argument("--out", type=Path, help="new folder for history and report")
+    run.add_argument("--json", action="store_true", help="print the figures as one line of JSON")
+    run.add_argument("--quiet", action="store_true", help="no live progress, lines only")
+    judge = verbs.add_parser(
+        "judge", help="judge a history again, also one whose run was aborted or crashed"
+    )
+    judge.add_argument("folder", type=Path)
+    two = verbs.add_parser("compare", help="compare the reports of two runs")
+    two.add_argument("a", type=Path)
+    two.add_argument("b", type=Path)
+    verbs.add_parser("faults", help="list the faults")
+    given = parser.parse_args(words)
+    if given.verb == "run" and given.what not in ("headline", "quiet", *FAULTS):
+        parser.error(f"run: headline, quiet or a fault expected; faults: {', '.join(FAULTS)}")
+    return given
+
+
+def scenario_of(given: argparse.Namespace) -> Scenario:
+    """Return the experiment that was asked for."""
+    match given.what:
+        case "headline":
+            scenario = SHORT if given.short else HEADLINE
+        case "quiet":
+            scenario = quiet(given.seconds or 600.0, SHORT.sessions)
+        case fault:
+            scenario = alone(fault)
+    if given.sessions:
+        scenario = scaled(scenario, given.sessions)
+    return replace(scenario, nodes=given.nodes) if given.nodes else scenario
+
+
+def _run(given: argparse.Namespace) -> int:
+    scenario = scenario_of(given)
+    out = given.out or Path(f"chaos-{scenario.name}-{given.seed}-{time.strftime('%Y%m%d-%H%M%S')}")
+    is_live = sys.stderr.isatty() and not (given.quiet or given.json)
+    order = app.Order(scenario=scenario, seed=given.seed, out=out, is_live=is_live)
+    found = asyncio.run(_ended_by_sigterm(order))
+    if given.json:
+        print(msgspec.json.encode(found.figures).decode())  # noqa: T201 - what was asked for
+    return _conclude(found, out)
+
+
+async def _ended_by_sigterm(order: app.Order) -> Findings:
+    """Run; SIGTERM ends it as SIGINT does, so that nothing is left running."""
+    me = asyncio.current_task()
+    assert me is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, me.cancel)
+    return await app.run(order, say)
+
+
+def _conclude(found: Findings, folder: Path) -> int:
+    """Tell people what came out; return the exit code."""
+    console = Console(stderr=True)
+    table = Table("figure", "value", "to reach", "")
+    for name, value in found.figures.items():
+        target = found.targets.get(name)
+        bound = "" if target is None else f"{'≥' if target.at_least else '≤'} {target.reach:g}"
+        state = "" if target is None else "reached" if target.is_met(value) else "MISSED"
+        table.add_row(name, f"{value:g}", bound, state)
+    console.print(table)
+    for one in found.verdict.findings:
+        console.print(f"{one.kind.upper()}: {one.session}: {one.what}", markup=False)
+    for why in found.verdict.unknowns:
+        console.print(f"unknown: {why}", markup=False)
+    for error in found.measured.errors:
+        console.print(f"user error: {error}", markup=False)
+    console.print(f"verdict: {found.verdict.verdict}; report: {folder / app.PAGE}", markup=False)
+    return {"true": 0, "false": EXIT_FALSE, "unknown": EXIT_UNKNOWN}[found.verdict.verdict]
+
+
+def _compare(a: Path, b: Path) -> int:
+    first, second = (
+        msgspec.json.decode(
+            (path / app.DATA if path.is_dir() else path).read_bytes(), type=Findings
+        )
+        for path in (a, b)
+    )
+    table = Table(
+        "figure", f"{first.run} {first.seed}", f"{second.run} {second.seed}", "change", ""
+    )
+    for row in compare(first, second):
+        change = "" if row.change is None else f"{row.change:+.0%}"
+        cells = ["-" if value is None else f"{value:g}" for value in (row.a, row.b)]
+        table.add_row(row.name, *cells, change, row.state)
+    Console().print(table)
+    return 0
+
+
+def say(words: str) -> None:
+    """Tell people how far it is."""
+    print(f"[{time.monotonic() - _began:6.1f} s] {words}", file=sys.stderr, flush=True)  # noqa: T201 - for people
+
+
+if __name__ == "__main__":
+    sys.exit(main())

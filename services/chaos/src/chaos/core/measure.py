@@ -1,0 +1,176 @@
+"""Figures from a history, fault by fault and over all: the formulas of docs/chaos.md."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import msgspec
+
+from chaos.core.check.fences import fences_of
+from chaos.core.history import Call, History
+from chaos.core.hits import NOT_RECOVERED_S, PARTS, Hit, hits_of, tables
+from chaos.core.rows import Nemesis
+from chaos.core.stats import Spread, longest_gap, spread
+
+ERR_WINDOW_S = 120.0
+SLOW_S = 30.0
+"""A call that takes longer counts as an error."""
+GAP_WINDOW_S = 30.0
+
+
+class Impact(msgspec.Struct, frozen=True, kw_only=True):
+    """What one fault did."""
+
+    fault: str
+    at_s: float
+    targets: tuple[str, ...]
+    detail: str
+    hit: int
+    """Sessions with an owner on its targets."""
+    in_task: int
+    asked: int
+    idle: int
+    detect: Spread
+    recover: Spread
+    """Of sessions in a task, or asked before they had a new owner."""
+    home: Spread
+    """Of all: until a new owner was stored."""
+    not_recovered: int
+    parts: dict[str, float]
+    """Mean of each, seconds."""
+    error_share: float
+    redo: float
+    out_queue_s: float
+    """Longest gap between PubAcks of one-shots."""
+    out_start_s: float
+    """Longest gap between first instructions of one-shots."""
+    hits: tuple[Hit, ...] = ()
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run has measured."""
+
+    sessions: int
+    bound_at_fault: int
+    turns: int
+    one_shots: int
+    impacts: tuple[Impact, ...]
+    stall: float
+    users_with_error: int
+    errors: tuple[str, ...]
+    """The first few, in words."""
+    disconnects: int
+    reattached: int
+    reattached_without_gap: int
+    latency: Spread
+    """Of turns before the first fault, seconds."""
+    pressure: Spread
+    fences: int
+
+
+def measure(history: History) -> Measured:
+    """Return all figures of a run."""
+    found = tables(history)
+    injected = [row for row in history.nemesis if row.type == "inject"]
+    impacts = [_impact(row, hits_of(row, found), history) for row in injected]
+    first_s = min((row.time for row in injected), default=history.end_s)
+    turns = [call for call in history.calls if call.invoke.f == "append"]
+    bad = [call for call in history.calls if is_error(call)]
+    sessions = {call.invoke.session for call in turns if call.is_ok}
+    lost_s = sum(
+        hit.recover_s or 0.0 for impact in impacts for hit in impact.hits if hit.kind != "idle"
+    )
+    cuts = [cut for cut in history.cuts if cut.type == "cut"]
+    gaps = {cut.task for cut in history.cuts if cut.type == "gap"}
+    attached = [cut for cut in history.cuts if cut.type == "attached"]
+    return Measured(
+        sessions=len(sessions),
+        bound_at_fault=_bound_at(found.versions, first_s, sessions),
+        turns=len(turns),
+        one_shots=sum(call.invoke.f == "once" for call in history.calls),
+        impacts=tuple(impacts),
+        stall=lost_s / (max(1, len(sessions)) * max(1.0, history.end_s)),
+        users_with_error=len({call.invoke.session for call in bad}),
+        errors=tuple(_describe(call) for call in bad[:5]),
+        disconnects=len(cuts),
+        reattached=len(attached),
+        reattached_without_gap=sum(cut.task not in gaps for cut in attached),
+        latency=spread(
+            call.ended_at - call.invoke.time
+            for call in turns
+            if call.is_ok and call.invoke.kind != "long" and call.ended_at < first_s
+        ),
+        pressure=spread(gauge.pressure for gauge in history.gauges),
+        fences=len(fences_of(history)),
+    )
+
+
+def is_error(call: Call) -> bool:
+    """Return whether a user would call it an error: it failed, or took over 30 s, its own work left out."""
+    if call.end is None:
+        return False
+    return call.end.type != "ok" or call.ended_at - call.invoke.time > SLOW_S
+
+
+def _describe(call: Call) -> str:
+    end = call.end
+    said = "" if end is None else f"{end.type} {end.status or ''} {end.error}".strip()
+    took = call.ended_at - call.invoke.time
+    return f"{call.invoke.token} ({call.invoke.f}, {call.invoke.via}) after {took:.1f} s: {said}"
+
+
+def _bound_at(versions: dict, at_s: float, sessions: set[str]) -> int:  # type: ignore[type-arg]  # as in Tables
+    bound = 0
+    for session in sessions:
+        newest = [one for one in versions.get(session, ()) if one.time <= at_s]
+        bound += bool(newest) and newest[-1].state == "running"
+    return bound
+
+
+def _impact(row: Nemesis, hits: Sequence[Hit], history: History) -> Impact:
+    useful = [hit for hit in hits if hit.kind != "idle"]
+    whole = [hit.parts for hit in useful if hit.parts is not None]
+    calls = [
+        call for call in history.calls if row.time <= call.invoke.time <= row.time + ERR_WINDOW_S
+    ]
+    acks = [one.time for one in history.accepted if one.is_once]
+    once = {call.invoke.task for call in history.calls if call.invoke.f == "once"}
+    starts = [one.time for one in history.started if one.task in once]
+    span = (row.time, min(row.time + GAP_WINDOW_S, max(acks, default=row.time)))
+    return Impact(
+        fault=row.fault,
+        at_s=row.time,
+        targets=row.targets,
+        detail=row.detail,
+        hit=len([hit for hit in hits if not hit.is_once]),
+        in_task=sum(hit.kind == "task" for hit in hits),
+        asked=sum(hit.kind == "asked" for hit in hits),
+        idle=sum(hit.kind == "idle" for hit in hits),
+        detect=spread(hit.detect_s for hit in hits),
+        recover=spread(hit.recover_s for hit in useful),
+        home=spread(hit.home_s for hit in hits),
+        not_recovered=sum(
+            hit.recover_s is None or hit.recover_s > NOT_RECOVERED_S for hit in useful
+        ),
+        parts={
+            name: sum(parts[place] for parts in whole) / len(whole)
+            for place, name in enumerate(PARTS)
+            if whole
+        },
+        error_share=sum(map(is_error, calls)) / max(1, len(calls)),
+        redo=_redo({hit.task for hit in useful if hit.task}, history),
+        out_queue_s=longest_gap(acks, *span),
+        out_start_s=longest_gap(starts, *span),
+        hits=tuple(hits),
+    )
+
+
+def _redo(tasks: set[str], history: History) -> float:
+    """Return the share of steps that were executed again, of all that were executed for the tasks that were hit."""
+    epochs: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for effect in history.effects:
+        if effect.task in tasks:
+            epochs[effect.task, effect.step].add(effect.epoch)
+    executed = sum(map(len, epochs.values()))
+    return (executed - len(epochs)) / max(1, executed)

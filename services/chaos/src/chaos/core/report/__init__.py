@@ -1,0 +1,1 @@
+"""From a history to what people and programs read. Pure."""

@@ -1,0 +1,145 @@
+"""What a run does and when, as data: the headline experiment, its short form, and one fault alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from chaos.core.dice import Dice
+from chaos.core.people import HABITS, Habit
+
+Do = Literal["phase", "inject", "heal", "burst", "calm"]
+NODES_KILLED = "nodes-killed"
+LEADER_KILLED = "queue-leader-killed"
+DOUBLE = "double-fault"
+MANAGER_KILLED = "pool-manager-killed"
+CHECKPOINTER_KILLED = "checkpointer-killed"
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One moment of the schedule."""
+
+    at_s: float
+    do: Do
+    what: str = ""
+    """`phase`, `inject`: its name; `heal`: the fault to heal, empty: all; `burst`: nothing."""
+    factor: float = 1.0
+    """`burst`: the load is so many times what it was."""
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
+    """One experiment."""
+
+    name: str
+    sessions: int
+    nodes: int = 10
+    ramp_s: float
+    load_s: float
+    """The load stops then."""
+    drain_s: float = 120.0
+    """Longest wait for what is under way, and then again for the strong reads."""
+    one_shots_per_s: float = 8.0
+    stock: int
+    """Workers that wait: what the faults take at once, and some."""
+    habits: tuple[Habit, ...] = HABITS
+    schedule: tuple[Event, ...] = ()
+    idle_release_s: float = 600.0
+
+    def faults(self) -> list[str]:
+        """Return the faults that it does, in order."""
+        return [event.what for event in self.schedule if event.do == "inject"]
+
+    def baseline_until_s(self) -> float:
+        """Return when the first fault comes."""
+        return min((e.at_s for e in self.schedule if e.do == "inject"), default=self.load_s)
+
+
+HEADLINE = Scenario(
+    name="headline",
+    sessions=300,
+    ramp_s=100.0,
+    load_s=960.0,
+    stock=120,
+    schedule=(
+        Event(120, "phase", "baseline"),
+        Event(300, "phase", "30 % of nodes killed"),
+        Event(300, "inject", NODES_KILLED),
+        Event(480, "phase", "queue leader killed"),
+        Event(480, "inject", LEADER_KILLED),
+        Event(600, "phase", "dead nodes and server return"),
+        Event(600, "heal"),
+        Event(720, "phase", "double fault"),
+        Event(720, "inject", DOUBLE),
+        Event(780, "heal"),
+        Event(840, "phase", "burst, manager and checkpointer killed"),
+        Event(840, "burst", factor=3.0),
+        Event(845, "inject", MANAGER_KILLED),
+        Event(850, "inject", CHECKPOINTER_KILLED),
+        Event(870, "calm"),
+        Event(880, "heal"),
+    ),
+)
+SHORT = Scenario(
+    name="headline-short",
+    sessions=60,
+    ramp_s=12.0,
+    load_s=85.0,
+    drain_s=40.0,
+    one_shots_per_s=8.0,
+    stock=28,
+    habits=tuple(replace(habit, think_s=habit.think_s / 4) for habit in HABITS),
+    schedule=(
+        Event(16, "phase", "baseline"),
+        Event(30, "phase", "30 % of nodes killed"),
+        Event(30, "inject", NODES_KILLED),
+        Event(52, "phase", "queue leader killed"),
+        Event(52, "inject", LEADER_KILLED),
+        Event(70, "phase", "dead nodes and server return"),
+        Event(70, "heal"),
+    ),
+)
+ALONE_AT_S, ALONE_HEAL_S, ALONE_LOAD_S = 60.0, 105.0, 150.0
+SCENARIOS = {"headline": HEADLINE}
+
+
+def alone(fault: str, sessions: int = 60) -> Scenario:
+    """Return the experiment that does one fault and nothing else."""
+    return replace(
+        SHORT,
+        name=f"fault-{fault}",
+        sessions=sessions,
+        load_s=ALONE_LOAD_S,
+        schedule=(
+            Event(20, "phase", "baseline"),
+            Event(ALONE_AT_S, "phase", fault),
+            Event(ALONE_AT_S, "inject", fault),
+            Event(ALONE_HEAL_S, "phase", "healed"),
+            Event(ALONE_HEAL_S, "heal"),
+        ),
+    )
+
+
+def drawn(dice: Dice, faults: Sequence[str], *, seconds: float, every_s: float) -> list[Event]:
+    """Return a schedule of drawn faults, each healed before the next: the same dice, the same schedule."""
+    found: list[Event] = []
+    at_s = every_s
+    while at_s + every_s < seconds:
+        begin_s = round(at_s + dice.uniform(0, every_s / 4), 1)
+        found.append(Event(begin_s, "inject", dice.choice(faults)))
+        found.append(Event(round(begin_s + every_s / 2, 1), "heal"))
+        at_s += every_s
+    return found
+
+
+def quiet(seconds: float, sessions: int) -> Scenario:
+    """Return a run without any fault: whoever is fenced in it was fenced falsely."""
+    return replace(SHORT, name="quiet", sessions=sessions, load_s=seconds, schedule=())
+
+
+def scaled(scenario: Scenario, sessions: int) -> Scenario:
+    """Return a scenario for another number of sessions."""
+    stock = max(8, round(scenario.stock * sessions / scenario.sessions))
+    return replace(scenario, sessions=sessions, stock=stock)

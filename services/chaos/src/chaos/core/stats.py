@@ -1,0 +1,52 @@
+"""Percentiles, and the like."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """How values are spread; all None: there are none."""
+
+    count: int = 0
+    p50: float | None = None
+    p95: float | None = None
+    max: float | None = None
+    mean: float | None = None
+
+
+def percentile(values: Sequence[float], rank: float) -> float:
+    """Return the smallest value that at least `rank` percent of all do not exceed (nearest rank).
+
+    Raises:
+        ValueError: there are no values.
+    """
+    if not values:
+        raise ValueError("no values")
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(rank / 100 * len(ordered)) - 1)]
+
+
+def spread(values: Iterable[float | None]) -> Spread:
+    """Return the spread of the values that are known."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return Spread()
+    return Spread(
+        len(known),
+        percentile(known, 50),
+        percentile(known, 95),
+        max(known),
+        sum(known) / len(known),
+    )
+
+
+def longest_gap(times: Iterable[float], begin_s: float, end_s: float) -> float:
+    """Return the longest time between two neighbours in a span, its ends included."""
+    inside = sorted(time for time in times if begin_s <= time <= end_s)
+    marks = [begin_s, *inside, end_s]
+    return max(after - before for before, after in itertools.pairwise(marks))

@@ -1,0 +1,159 @@
+"""Figures come from the history alone: who was hit, when each went on, and where the time went."""
+
+from __future__ import annotations
+
+import pytest
+
+from chaos.core.hits import PARTS
+from chaos.core.measure import measure
+from chaos.core.report.data import conclude
+from chaos.core.report.page import page
+from chaos.core.rows import Accepted, Op
+from chaos.core.stats import longest_gap, percentile, spread
+from chaos.testing.made import Made
+
+
+def test_a_hit_in_mid_task_is_followed_through_its_six_parts() -> None:
+    """Their sum is the time to recover."""
+    made = Made()
+    made.turn()
+    op = made.invoke()
+    made.work(op, upto=1)
+    at_s = made.lose_owner()
+    made.work(op)
+    made.finish(op)
+
+    measured = measure(made.close())
+
+    (impact,) = measured.impacts
+    (hit,) = impact.hits
+    result_s = next(
+        row.time
+        for row in reversed(made.rows)
+        if type(row).__name__ == "Stored" and row.task == op.task
+    )
+    assert (impact.hit, impact.in_task, impact.asked, impact.idle) == (1, 1, 0, 0)
+    assert hit.parts is not None
+    assert len(hit.parts) == len(PARTS)
+    assert sum(hit.parts) == pytest.approx(hit.recover_s)
+    assert hit.recover_s == pytest.approx(result_s - at_s)
+    assert hit.detect_s == pytest.approx(0.401)
+    assert hit.parts[0] == pytest.approx(0.3)
+    assert all(part > 0 for part in hit.parts)
+    assert impact.redo == pytest.approx(1 / 3)  # one step of three was done again
+
+
+def test_an_idle_session_that_was_hit_counts_by_its_new_owner() -> None:
+    """Nobody waited for it: it has no time to recover."""
+    made = Made()
+    made.turn()
+    made.lose_owner()
+    made.tick(30)
+    made.turn()
+
+    (impact,) = measure(made.close()).impacts
+
+    assert (impact.in_task, impact.asked, impact.idle) == (0, 0, 1)
+    assert impact.recover.count == 0
+    assert impact.home.max == pytest.approx(0.602)
+    assert impact.not_recovered == 0
+
+
+def test_a_turn_asked_for_in_the_outage_counts_from_the_fault() -> None:
+    """Its user waits for the recovery as well."""
+    made = Made()
+    made.turn()
+    at_s = made.fence()
+    op = made.invoke()
+    made.claim()
+    made.work(op)
+    made.finish(op)
+
+    (impact,) = measure(made.close()).impacts
+
+    assert impact.asked == 1
+    assert impact.recover.count == 1
+    assert impact.recover.max is not None
+    assert impact.recover.max > op.time - at_s
+
+
+def test_a_session_elsewhere_is_not_hit() -> None:
+    """The fault had other targets."""
+    made = Made()
+    made.turn()
+    made.lose_owner(targets=("node-7",))
+
+    (impact,) = measure(made.close()).impacts
+
+    assert impact.hit == 0
+
+
+def test_a_call_that_took_over_thirty_seconds_is_an_error() -> None:
+    """Though it ended well."""
+    made = Made()
+    op = made.invoke()
+    made.work(op)
+    made.tick(31)
+    made.finish(op)
+
+    measured = measure(made.close())
+
+    assert measured.users_with_error == 1
+    assert "1-0" in measured.errors[0]
+
+
+def test_the_gap_between_pubacks_is_taken_over_the_leaders_fault() -> None:
+    """From its neighbours, wherever the fault lies between them."""
+    made = Made()
+    made.turn()
+    for _ in range(5):
+        made.rows.append(Accepted(time=made.tick(0.1), session="o", task="o", is_once=True))
+    made.lose_owner("queue-leader-killed", targets=("server-1",))
+    made.rows.append(Accepted(time=made.tick(0.4), session="o", task="o", is_once=True))
+
+    findings = conclude(made.close())
+
+    assert 0.4 < findings.figures["queue_gap_s"] < 1.7
+
+
+def test_the_page_holds_all_pictures_and_needs_nothing_else() -> None:
+    """One file that can be sent to somebody."""
+    made = Made()
+    made.turn()
+    op = made.invoke()
+    made.lose_owner()
+    made.work(op)
+    made.finish(op)
+
+    text = page(conclude(made.close()))
+
+    assert text.count("<svg") == 6
+    assert "http" not in text.replace("http-equiv", "")
+    assert 'class="verdict true"' in text
+
+
+def test_a_user_of_a_hostile_name_cannot_write_into_the_page() -> None:
+    """Errors are shown as they were told."""
+    made = Made()
+    op = made.invoke()
+    made.end(op, "info", error="<script>alert(1)</script>")
+
+    assert "<script>" not in page(conclude(made.close()))
+
+
+def test_percentiles_are_of_the_values_themselves() -> None:
+    """Nearest rank: nothing between two values is made up."""
+    assert percentile([3.0, 1.0, 2.0], 50) == 2.0
+    assert percentile([1.0, 2.0], 95) == 2.0
+    assert spread([None, 4.0]).count == 1
+    assert spread([]).p50 is None
+    assert longest_gap([1.0, 2.0, 5.0], 0.0, 6.0) == 3.0
+    assert longest_gap([], 0.0, 6.0) == 6.0
+
+
+def test_the_rows_of_a_made_history_are_what_the_checkers_read() -> None:
+    """The kit makes real rows."""
+    made = Made()
+    made.turn()
+
+    assert [row.type for row in made.rows if isinstance(row, Op)] == ["invoke", "ok"]
