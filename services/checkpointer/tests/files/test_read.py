@@ -62,21 +62,23 @@ def test_a_small_file_is_read_at_once_only_as_the_scan_saw_it(tree: Any) -> None
     """Whatever changed it since, or took its place, leaves it to the longer way."""
     file = tree.write("file", b"content")
     at, seen = tree.folders.get(b""), tree.stats()[b"file"]
-    assert read_as_seen(at, b"file", seen) == b"content"
+    device = os.fstat(at).st_dev
+    assert read_as_seen(at, b"file", seen, device) == b"content"
 
+    assert read_as_seen(at, b"file", seen, device + 1) is None  # something was mounted over it
     file.chmod(0o600)
-    assert read_as_seen(at, b"file", seen) is None
+    assert read_as_seen(at, b"file", seen, device) is None
     os.setxattr(file, "user.a", b"1")
-    assert read_as_seen(at, b"file", tree.stats()[b"file"]) is None
+    assert read_as_seen(at, b"file", tree.stats()[b"file"], device) is None
     file.write_bytes(b"longer than before")
-    assert read_as_seen(at, b"file", seen) is None
+    assert read_as_seen(at, b"file", seen, device) is None
     file.unlink()
-    assert read_as_seen(at, b"file", seen) is None
+    assert read_as_seen(at, b"file", seen, device) is None
     os.mkfifo(file)  # nobody writes to it
-    assert read_as_seen(at, b"file", seen) is None
+    assert read_as_seen(at, b"file", seen, device) is None
     file.unlink()
     file.symlink_to(tree.write("other", b"content"))
-    assert read_as_seen(at, b"file", seen) is None
+    assert read_as_seen(at, b"file", seen, device) is None
 
 
 def test_that_a_folder_was_listed_leaves_no_trace(tree: Any) -> None:

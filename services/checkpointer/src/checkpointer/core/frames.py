@@ -15,6 +15,9 @@ from checkpointer.core.chunks import Cutter
 from shared.errors import Damaged, LimitExceeded
 
 LEVEL: Final = 1
+MATCH_BYTES_MIN: Final = 7
+"""The shortest repetition that is looked for. zstd's own choice at this level and size, 6, costs 7 % more processor time for
+packing and 8 % more for unpacking; 28,000 files of a Python project become 1.3 % smaller by it."""
 WORTH: Final = 0.95
 """A frame is stored compressed when it shrinks to less than this share."""
 
@@ -24,6 +27,11 @@ META: Final = 1
 """`Frame.kind`: nodes of directories and lists, and pieces of large ones."""
 BODY: Final = 2
 """`Frame.kind`: a snapshot's body, one chunk."""
+
+
+_PARAMETERS: Final = zstandard.ZstdCompressionParameters.from_level(
+    LEVEL, min_match=MATCH_BYTES_MIN, write_checksum=False
+)
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
@@ -43,7 +51,7 @@ class Codec:
 
     def __init__(self) -> None:
         """Make a codec."""
-        self._compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=False)
+        self._compressor = zstandard.ZstdCompressor(compression_params=_PARAMETERS)
         self._decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES_MAX)
         self.cutter = Cutter()
 

@@ -86,7 +86,7 @@ class Gatherer:
             at = self._folders.get(folder)
         except OSError:
             return None
-        data = read_as_seen(at, name, seen)
+        data = read_as_seen(at, name, seen, self._scan.device)
         if data is None:
             return None
         size = len(data)

@@ -117,21 +117,6 @@ def open_folder(root: int, path: bytes) -> int:
         return open_beneath(root, path, DIRECTORY)
 
 
-def open_listed(at: int, name: bytes, flags: int) -> int:
-    """Open what a directory lists, as `open_beneath` does, in one call where the kernel has it.
-
-    Args:
-        at: descriptor of that directory.
-        name: as it was listed: one name, and none that leads upwards.
-        flags: of open(2), `O_CLOEXEC` and `O_NOFOLLOW` among them.
-
-    Raises:
-        OSError: see `open_beneath`.
-    """
-    fd = _openat2(_SYS_OPENAT2, at, name, _how(flags), _HOW.size)
-    return int(fd) if fd >= 0 else open_beneath(at, name, flags)
-
-
 def _pieces(path: bytes, *, whole: bool) -> list[bytes]:
     """Return the path in parts that one call opens: a name each, or as many names as fit."""
     if not whole:
