@@ -93,6 +93,7 @@ SHOWN_ELSEWHERE = {
     "DIFF_CHANGES_MAX": "services/pool-manager/tests/test_snapshots_live.py::test_differences_are_paged_and_end_at_their_bound",
     "INBOX_ENTRIES_MAX": "services/pool-manager/tests/test_quota_live.py::test_the_newest_entries_of_a_long_inbox_are_rejected",
     "TENANT_INBOX_ENTRIES_MAX": "services/pool-manager/tests/test_quota_live.py::test_a_tenant_that_fills_inboxes_of_unknown_sessions_is_bounded",
+    "START_AGAIN_S": "services/worker-agent/tests/test_runner_crowded.py::test_where_no_room_comes_the_task_fails_after_its_bound",
     "OBJECT_STORE_BYTES_MAX": "tests/integration/test_objects.py::test_a_full_store_refuses_and_takes_again_when_there_is_room",
     "PACK_STORE_BYTES_MAX": "services/checkpointer/tests/test_nats_store.py::test_a_full_store_refuses_and_takes_again_when_there_is_room",
     "TOKEN_LENGTH_MAX": "services/pool-manager/tests/test_letters_live.py::test_what_no_name_finds_again_has_its_dead_letter_and_touches_nothing_else",

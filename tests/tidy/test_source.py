@@ -19,6 +19,7 @@ MACHINE_PATH = re.compile(
 REGISTRY = re.compile(
     r"\b(?:pypi\.org|pythonhosted\.org|npmjs\.org|crates\.io|proxy\.golang\.org|maven\.org)\b"
 )
+BARE_STRERROR = re.compile(r"(?<!os)\.strerror\b(?! or )(?!\()")
 THIS_FILE = "tests/tidy/test_source.py"
 
 
@@ -75,12 +76,18 @@ def test_no_file_names_a_package_registry(texts: dict[str, str]) -> None:
     assert _lines_matching(REGISTRY, texts) == []
 
 
+def test_no_message_is_left_to_an_error_that_may_have_none(modules: dict[str, str]) -> None:
+    """An OSError made without a number has no `strerror`, and tells the user `None`."""
+    assert _lines_matching(BARE_STRERROR, modules) == []
+
+
 def test_the_checks_find_what_they_look_for() -> None:
     """Each pattern meets a planted fault, and lets the right form pass."""
     planted = {  # in two pieces where a whole one would be found here by others' checks
         UNNUMBERED_MARK: ("# TODO: later", "# TODO(#12): later"),
         IGNORE_WITHOUT_REASON: ("x = 1  # noqa", "x = 1  # noqa: E741 - the formula's own name"),
         MACHINE_PATH: ("see /work" + "/shared", "its /workspace/data"),
+        BARE_STRERROR: ('f"{exc.strerror}"', 'f"{exc.strerror or exc}"'),
         REGISTRY: ("index = https://pypi.org" + "/simple", "the registry"),
     }
     long = "def f():\n" + "    pass\n" * FUNCTION_LINES_MAX

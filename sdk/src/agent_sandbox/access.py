@@ -123,7 +123,7 @@ def find_access(options: ClientOptions, environ: Mapping[str, str]) -> Access:
     except (FileNotFoundError, NotADirectoryError) as exc:
         raise NotFound(f"no cluster in {folder}: start one with `agent-sandbox up`") from exc
     except OSError as exc:
-        raise Forbidden(f"{exc.filename}: {exc.strerror}") from exc
+        raise Forbidden(f"{exc.filename}: {exc.strerror or exc}") from exc
     except (msgspec.DecodeError, msgspec.ValidationError) as exc:
         raise InvalidMessage(f"{folder / places.CLUSTER_FILE} is damaged: {exc}") from exc
     if not found.servers:
@@ -188,7 +188,7 @@ def _read_token(path: Path) -> str:
     try:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError) as exc:
-        raise Forbidden(f"token {path}: {getattr(exc, 'strerror', exc)}") from exc
+        raise Forbidden(f"token {path}: {getattr(exc, 'strerror', None) or exc}") from exc
 
 
 def _is_ended(folder: Path) -> bool:
@@ -204,7 +204,7 @@ def _read(path: Path) -> Credential:
     try:
         return read_credential(path)
     except OSError as exc:
-        raise Forbidden(f"credential {path}: {exc.strerror}") from exc
+        raise Forbidden(f"credential {path}: {exc.strerror or exc}") from exc
 
 
 def bus_options(access: Access) -> BusOptions:

@@ -161,4 +161,4 @@ def _found(folder: Path) -> Iterator[tuple[tarfile.TarInfo, Path]]:
                     continue
                 yield head, path
         except OSError as exc:
-            raise InvalidMessage(f"file {exc.filename or place}: {exc.strerror}") from exc
+            raise InvalidMessage(f"file {exc.filename or place}: {exc.strerror or exc}") from exc

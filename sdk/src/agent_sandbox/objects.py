@@ -108,7 +108,7 @@ class Objects:
             await asyncio.to_thread(os.replace, part, to)
             part = None
         except OSError as exc:
-            raise InvalidMessage(f"file {to}: {exc.strerror}") from exc
+            raise InvalidMessage(f"file {to}: {exc.strerror or exc}") from exc
         finally:
             if part is not None:
                 with suppress(OSError):
@@ -204,7 +204,7 @@ def size_of(source: Source) -> int | None:
         try:
             return source.stat().st_size
         except OSError as exc:
-            raise InvalidMessage(f"file {exc.filename}: {exc.strerror}") from exc
+            raise InvalidMessage(f"file {exc.filename}: {exc.strerror or exc}") from exc
     return len(_encoded(source)) if isinstance(source, str | bytes) else None
 
 
@@ -240,7 +240,7 @@ async def _pieces(source: Source) -> AsyncIterator[bytes]:
                 async for piece in _read(file):
                     yield piece
         except OSError as exc:
-            raise InvalidMessage(f"file {source}: {exc.strerror}") from exc
+            raise InvalidMessage(f"file {source}: {exc.strerror or exc}") from exc
     else:
         async for piece in _read(source):
             yield piece

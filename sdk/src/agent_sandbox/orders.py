@@ -205,7 +205,7 @@ def input_file(path: str, content: Content) -> InputFile:
             mode = content.stat().st_mode & 0o777
             content = content.read_bytes()
         except OSError as exc:
-            raise InvalidMessage(f"file {exc.filename}: {exc.strerror}") from exc
+            raise InvalidMessage(f"file {exc.filename}: {exc.strerror or exc}") from exc
     if isinstance(content, bytes):
         try:
             text = content.decode()

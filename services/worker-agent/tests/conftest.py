@@ -28,6 +28,16 @@ import checkpointing  # noqa: E402 -- found by the line above
 import holding  # noqa: E402 -- likewise
 
 AS_PID_1 = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+AS_USER = """
+import os, resource, sys
+from sandbox_runner import __main__
+os.setgroups([])
+os.setgid({user})
+os.setuid({user})
+resource.setrlimit(resource.RLIMIT_NPROC, ({processes}, {processes}))
+sys.exit(__main__._run(sys.argv[1:]))
+"""
+"""A runner of another user, who may not read the interpreter's files: what it needs of them is read before."""
 LIMITS = RunnerLimits(hello_s=20, start_s=20, kill_s=5, reply_s=20)
 
 
@@ -42,6 +52,9 @@ class Outcome(NamedTuple):
 
 class Kit:
     """One sandbox: its process, its workspace, its channel."""
+
+    processes_max = 8
+    """What a user of its own may have."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], workspace: Path, ours: socket.socket
@@ -101,12 +114,15 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts runners; ends each with all that it started."""
     kits: list[Kit] = []
 
-    def start_one(*prefix: str, workspace: Path | None = None) -> Kit:
+    def start_one(*prefix: str, workspace: Path | None = None, user: int | None = None) -> Kit:
         ours, theirs = socket.socketpair()
         if workspace is None:
             workspace = tmp_path / f"workspace-{len(kits)}"
             workspace.mkdir()
-        command = [*prefix, sys.executable, "-m", "sandbox_runner", "--fd", str(theirs.fileno())]
+        module = ["-m", "sandbox_runner"]
+        if user is not None:
+            module = ["-c", AS_USER.format(user=user, processes=Kit.processes_max)]
+        command = [*prefix, sys.executable, *module, "--fd", str(theirs.fileno())]
         process = subprocess.Popen(
             [*command, "--workspace", str(workspace)],
             pass_fds=[theirs.fileno()],

@@ -74,3 +74,23 @@ def test_a_passed_limit_is_named_with_its_bound(tmp_path: Path) -> None:
         finally:
             for pid in list(kernel.process_tree(root.pid)):
                 os.kill(pid, 9)
+
+
+def test_a_limit_is_seen_where_there_is_no_room_for_a_thread(tmp_path: Path) -> None:
+    """Whoever forks without end takes the room for the thread that would look: where it is one user's."""
+    code = f"""
+import asyncio, concurrent.futures.thread, os, resource
+from shared.pools import PodLimits
+from worker_agent.adapters import kernel
+from worker_agent.pod import SandboxFacts
+facts = SandboxFacts(isolation="process", workspace={str(tmp_path)!r}, watch=("disk", "pids"), pid=os.getpid())
+if os.geteuid() == 0:
+    os.setuid({200_000 + os.getpid() % 100_000})
+resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+print(asyncio.new_event_loop().run_until_complete(kernel.look(facts, PodLimits(pids=0))))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30
+    )
+
+    assert done.stdout == "pids: 1 processes, at most 0\n", done.stderr

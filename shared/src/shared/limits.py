@@ -35,6 +35,9 @@ TERMINAL_IDLE_S_MAX: Final = 24 * 3600
 (`invalid`)."""
 PATH_LENGTH_MAX: Final = 1024
 """Characters of a path in the workspace. Above: the task is `rejected` (`invalid`)."""
+START_AGAIN_S: Final = 2
+"""Seconds for which the start of a task is tried again that finds no room for a process, because others of its session, or
+of its node's user, run as many as may. Above: the task is `failed` (`exec`), nothing of it ran."""
 TIMEOUT_S_MAX: Final = 24 * 3600
 """Longest run of one task, seconds. Above: the task is `rejected` (`invalid`)."""
 DEADLINE_S_MAX: Final = 24 * 3600

@@ -155,7 +155,7 @@ def read_code(source: str) -> str:
     try:
         return sys.stdin.read() if source == "-" else Path(source).read_text()
     except OSError as exc:
-        raise InvalidMessage(f"file {source}: {exc.strerror}") from exc
+        raise InvalidMessage(f"file {source}: {exc.strerror or exc}") from exc
     except UnicodeDecodeError as exc:
         raise InvalidMessage(f"file {source}: not UTF-8 text") from exc
 

@@ -249,7 +249,7 @@ def read(
         try:
             output.write_bytes(data)
         except OSError as exc:
-            raise InvalidMessage(f"file {output}: {exc.strerror}") from exc
+            raise InvalidMessage(f"file {output}: {exc.strerror or exc}") from exc
     if as_json:
         print_json(FileContent(path=path, size=len(data), data=None if output else data))
     elif output is None:

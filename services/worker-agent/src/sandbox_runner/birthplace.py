@@ -7,6 +7,7 @@ can still end the runner by it, and with it its own sandbox: no more than it can
 """
 
 import _thread
+import errno
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -53,8 +54,10 @@ class Birthplace:
             self._main_state = main_thread.state_of_this_thread()
             try:
                 _thread.start_new_thread(self._serve, ())
-            except RuntimeError as error:
-                raise OSError(str(error)) from error
+            except (
+                RuntimeError
+            ) as error:  # it does not tell the kernel's reason, which is always this one
+                raise OSError(errno.EAGAIN, str(error)) from error
             self._begun = True
         self._work = work
         self._asked.release()

@@ -89,7 +89,7 @@ class Channel:
         except BlockingIOError:
             return
         except OSError as error:
-            self._lost(f"read: {error.strerror}")
+            self._lost(f"read: {error.strerror or error}")
             return
         if not data:
             self._lost("closed by the other end")
@@ -126,7 +126,7 @@ class Channel:
             except BlockingIOError:
                 break
             except OSError as error:
-                self._lost(f"write: {error.strerror}")
+                self._lost(f"write: {error.strerror or error}")
                 return
             self.queued_bytes -= written
             if written == len(queue[0]):

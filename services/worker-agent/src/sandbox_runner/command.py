@@ -13,17 +13,25 @@ DEFAULTED = [number for number in range(1, 65) if number not in (9, 19, 32, 33)]
 """All signals but SIGKILL, SIGSTOP and libc's own: what Python ignores, an exec would hand down."""
 
 
+NO_RESOURCES = "exec_no_resources"
+"""There was no room for a process, or for what it needs."""
+_PASSING = (errno.EAGAIN, errno.ENOMEM, errno.ENFILE)
+"""What others have taken, and may give back at any moment."""
+
+
 class StartError(Exception):
     """The program could not be started; nothing of it ran."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, *, passing: bool = False) -> None:
         """Keeps what EXIT reports.
 
         Args:
             code: Stable name of the reason, `exec_…`.
             message: One sentence for the user, which names the program or the directory.
+            passing: It may be otherwise a moment later.
         """
         super().__init__(message)
+        self.passing = passing
         self.code = code
         self.message = message
 
@@ -115,6 +123,14 @@ def _find(name: str, search_path: str) -> str:
     raise StartError("exec_not_found", f"{name}: no such program in {search_path}")
 
 
+def no_resources(what: str, error: OSError) -> StartError:
+    """Says that `what` could not be started now."""
+    reason = error.strerror or str(error)
+    if error.errno == errno.EAGAIN:
+        reason = f"no process could be made ({reason}): as many run as may"
+    return StartError(NO_RESOURCES, f"{what}: {reason}", passing=error.errno in _PASSING)
+
+
 def _start_error(path: str, error: OSError) -> StartError:
     reason = os.strerror(error.errno or errno.EIO)
     match error.errno:
@@ -136,4 +152,4 @@ def _start_error(path: str, error: OSError) -> StartError:
         case errno.E2BIG:
             return StartError("exec_too_long", f"{path}: arguments and environment are too long")
         case _:
-            return StartError("exec_no_resources", f"{path}: {reason}")
+            return no_resources(path, error)

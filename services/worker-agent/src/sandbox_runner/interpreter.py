@@ -17,7 +17,7 @@ from typing import NamedTuple, NoReturn
 from sandbox_runner import kernel, notebook, protocol
 from sandbox_runner.birthplace import Birthplace
 from sandbox_runner.channel import Channel
-from sandbox_runner.command import StartError
+from sandbox_runner.command import no_resources
 from sandbox_runner.poller import Poller
 
 _FRAME_BYTES_MAX = 64
@@ -125,7 +125,7 @@ class Interpreter:
         except OSError as error:
             ours.close()
             theirs.close()
-            raise StartError("exec_no_resources", f"python: {error.strerror}") from error
+            raise no_resources("python", error) from error
         theirs.close()
         self.pid = pid
         decoder = protocol.Decoder(

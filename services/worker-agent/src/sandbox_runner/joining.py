@@ -25,7 +25,7 @@ def connect(path: str, program: str, within_s: float) -> int:
         except OSError as error:
             channel.close()
             if time.monotonic() > end_at_s:
-                raise SystemExit(f"{program}: {path}: {error.strerror}") from error
+                raise SystemExit(f"{program}: {path}: {error.strerror or error}") from error
             time.sleep(_PAUSE_S)
         else:
             return channel.detach()

@@ -43,7 +43,6 @@ class Runner:
             in_scope = kernel.enter_signal_scope()
         self._bounded = self._pid1 or in_scope
         self._ending = ""
-        self._frozen = False
         self._poller = Poller()
         self._signals = kernel.open_signal_fd()
         self._poller.watch(self._signals, self._on_signal)
@@ -103,7 +102,7 @@ class Runner:
             case protocol.ACK_DATA:
                 self._operation.acknowledge(protocol.decode_count(payload))
             case protocol.PREPARE:
-                if not self._frozen:
+                if not self._tasks.frozen:
                     self._tasks.prepare_python()
             case protocol.INPUT:
                 self._tasks.type(payload)
@@ -123,7 +122,7 @@ class Runner:
     def _on_request(self, kind: int, request: dict[str, Any], payload: bytes) -> None:
         match kind:
             case protocol.RUN:
-                if self._frozen:
+                if self._tasks.frozen:
                     raise protocol.FrameError("RUN while frozen")
                 self._tasks.run(request, payload)
             case protocol.SIGNAL:
@@ -133,10 +132,10 @@ class Runner:
             case protocol.END:
                 self._operation.end(request)
             case protocol.FREEZE | protocol.THAW:
-                self._frozen = kind == protocol.FREEZE
-                number = signal.SIGSTOP if self._frozen else signal.SIGCONT
+                self._tasks.frozen = frozen = kind == protocol.FREEZE
+                number = signal.SIGSTOP if frozen else signal.SIGCONT
                 processes.signal_everyone(number, bounded=self._bounded)
-                if self._frozen:
+                if frozen:
                     processes.wait_stopped(_STOP_S)
                 self._channel.send_json(protocol.DONE, {"op": request["op"]})
             case _:

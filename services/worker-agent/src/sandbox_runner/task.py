@@ -9,9 +9,10 @@ from functools import partial
 from typing import Any
 
 from sandbox_runner import processes, protocol
+from sandbox_runner.beginning import Beginning
 from sandbox_runner.birthplace import Birthplace
 from sandbox_runner.channel import Channel
-from sandbox_runner.command import Program, StartError, default_env, start
+from sandbox_runner.command import NO_RESOURCES, Program, StartError, default_env, start
 from sandbox_runner.ending import Exit, signal_name
 from sandbox_runner.interpreter import Hooks, Interpreter
 from sandbox_runner.output import Drains, Pump
@@ -48,6 +49,9 @@ class Tasks:
         self._exit: Exit | None = None
         self._pump = Pump(poller, channel, self._drains)
         self._seat = Seat(poller, channel)
+        self._beginning = Beginning()
+        self.frozen = False
+        """User code stands still: none begins."""
         self._group: int | None = None
         self._asked_ns = 0
         self._spare_order: bytes | None = None
@@ -67,6 +71,7 @@ class Tasks:
             raise protocol.FrameError("one task at a time")
         self._exit = Exit(str(request["task"]))
         self._pump = Pump(self._poller, self._channel, self._drains)
+        self._beginning = Beginning()
         self._asked_ns = time.time_ns()
         self._early_signal = 0
         if request["kind"] == "python":
@@ -75,17 +80,18 @@ class Tasks:
             self._try(lambda: self._run_command(request))
         else:
             run = partial(self._run_in_terminal, request)
-            self._try(partial(self._seat.open, partial(self._try, run)))
+            self._try(partial(self._seat.open, partial(self._beginning.soon, run)))
 
     def _try(self, begin: Callable[[], None]) -> None:
         try:
             begin()
         except StartError as error:
-            self._failed(error.code, error.message)
+            if not error.passing or not self._beginning.again(begin):
+                self._failed(error.code, error.message)
         except FileError as error:
             self._failed("exec_bad_cwd", error.message)
         except OSError as error:
-            self._failed("exec_no_resources", f"{error}")
+            self._failed(NO_RESOURCES, f"{error}")
 
     def prepare_python(self) -> None:
         """Has an interpreter ready for the first `python` task; failing at it is that task's business."""
@@ -99,6 +105,8 @@ class Tasks:
         if self._seat.waiting:
             self._seat.give_up()
             self._failed("exec_no_terminal", "ended before it had its terminal")
+        elif self._beginning.take() is not None:
+            self._failed(NO_RESOURCES, "ended before it could begin")
         if self._group is None:
             return
         self._spare_order = None  # whoever wants it to end does not want it begun anew
@@ -148,10 +156,16 @@ class Tasks:
 
     def wait_s(self) -> float | None:
         """Seconds until `step` may have something to do without any input; None: only input can change it."""
-        return self._pump.wait_s() if self._exit is not None else None
+        if self._exit is None:
+            return None
+        if self._beginning.waiting:  # it has no output yet
+            return None if self.frozen else self._beginning.wait_s()
+        return self._pump.wait_s()
 
     def step(self) -> None:
-        """Sends EXIT once everything that belongs before it was sent."""
+        """Begins what is due; sends EXIT once everything that belongs before it was sent."""
+        if not self.frozen and (begin := self._beginning.take_due()) is not None:
+            self._try(begin)
         if self._exit is not None and self._exit.known and self._pump.complete():
             done, self._exit = self._exit, None
             self._group = None
@@ -269,10 +283,8 @@ class Tasks:
         if not running.started and self._spare_order is not None:
             # An earlier task's doing; nothing of this one has run: it gets a fresh interpreter, once.
             payload, self._spare_order = self._spare_order, None
-            try:
-                self._give(payload)
-            except StartError as error:
-                self._failed(error.code, error.message)
+            self._group = None
+            self._beginning.soon(partial(self._give, payload))
         elif not running.started:
             self._failed("exec_interpreter_lost", f"the interpreter {how} before it could begin")
         else:

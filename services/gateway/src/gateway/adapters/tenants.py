@@ -80,7 +80,7 @@ class Tenants:
         except OSError as exc:
             if not self._is_new((exc.errno or 0,)):
                 return False
-            raise Forbidden(f"tenants {self._path}: {exc.strerror}") from exc
+            raise Forbidden(f"tenants {self._path}: {exc.strerror or exc}") from exc
         if not self._is_new(seen):
             return False
         if is_open(status.st_mode, ours=status.st_uid == os.geteuid()):

@@ -72,7 +72,7 @@ class Groups:
             try:
                 self._add(controller)
             except OSError as exc:
-                self.missing[controller] = f"{exc.strerror}: {exc.filename or exc}"
+                self.missing[controller] = f"{exc.strerror or exc}: {exc.filename or exc}"
 
     @property
     def controllers(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ a few times a second, and ends the sandbox that passes a limit. That is late by 
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -103,6 +104,17 @@ def passed_limit(facts: SandboxFacts, limits: PodLimits) -> str | None:
     if "disk" in watch and disk_mib(folders, limits.disk_mib) > limits.disk_mib:
         return f"disk_mib: more than {limits.disk_mib}"
     return None
+
+
+async def look(facts: SandboxFacts, limits: PodLimits) -> str | None:
+    """Return what `passed_limit` does; where that may take long, from a thread.
+
+    Where processes of the same user leave no room for a thread it is done here: they may be this sandbox's.
+    """
+    if "disk" in facts.watch:
+        with suppress(RuntimeError):
+            return await asyncio.to_thread(passed_limit, facts, limits)
+    return passed_limit(facts, limits)
 
 
 def come_to_foreground(runner_pid: int, niceness: int) -> None:

@@ -100,7 +100,7 @@ class Wire(asyncio.Protocol):
             except (
                 OSError
             ) as exc:  # nothing is queued, so that there is room: the other end has closed
-                self.fail(RunnerLost(f"the sandbox takes no descriptors: {exc.strerror}"))
+                self.fail(RunnerLost(f"the sandbox takes no descriptors: {exc.strerror or exc}"))
                 return
         self._transport.write(frame[sent:])
 

@@ -266,13 +266,10 @@ class RunnerSandbox:
             if loop.time() >= until:
                 await self.stop("timeout" if timeout_at <= deadline_at else "deadline")
                 return
-            passed = await asyncio.to_thread(self._passed) if "disk" in watch else self._passed()
+            passed = await kernel.look(self._pod.sandbox, self._pod.spec.limits)
             if passed is not None:
                 await self.stop("limit", passed)
                 return
-
-    def _passed(self) -> str | None:
-        return kernel.passed_limit(self._pod.sandbox, self._pod.spec.limits)
 
 
 def _run(order: RunOrder) -> Run:

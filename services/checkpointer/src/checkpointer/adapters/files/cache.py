@@ -113,7 +113,7 @@ def save_cache(file: Path, key: CacheKey, folders: Mapping[bytes, CachedFolder])
         drop_cache(file)
         with contextlib.suppress(OSError):
             whole.unlink()
-        raise Unavailable(f"cache {file.name}: {exc.strerror}") from exc
+        raise Unavailable(f"cache {file.name}: {exc.strerror or exc}") from exc
 
 
 def drop_cache(file: Path) -> None:

@@ -81,7 +81,7 @@ def _clear(folders: OpenFolders) -> None:
                 _remove_folder(folders, path)
             waiting.pop()
         except OSError as exc:
-            raise Unavailable(f"{show(path) or 'the root'}: {exc.strerror}") from exc
+            raise Unavailable(f"{show(path) or 'the root'}: {exc.strerror or exc}") from exc
     raise Unavailable("the workspace can not be emptied: somebody fills it")
 
 

@@ -72,7 +72,7 @@ def scan(root: int, look: Look, progress: Progress = lambda _entries, _bytes: No
         finally:
             scanner.close()
     except OSError as exc:
-        raise Unavailable(f"workspace: {exc.strerror}") from exc
+        raise Unavailable(f"workspace: {exc.strerror or exc}") from exc
     scanner.number_links()
     return scanner.result
 

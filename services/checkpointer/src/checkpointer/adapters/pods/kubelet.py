@@ -143,7 +143,7 @@ class KubeletPods:
 def _why(error: OSError) -> str:
     if error.errno in (errno.EXDEV, errno.ELOOP, errno.ENOTDIR):
         return "its workspace is no plain folder of kubelet's: an emptyDir on the node's disk is expected"
-    return f"{error.filename or 'its workspace'}: {error.strerror}"
+    return f"{error.filename or 'its workspace'}: {error.strerror or error}"
 
 
 def _close(found: list[tuple[str, int]]) -> None:

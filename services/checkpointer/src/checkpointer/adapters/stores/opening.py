@@ -78,7 +78,7 @@ def _credentials(file: Path) -> dict[str, str]:
         mode = file.stat().st_mode
         known = msgspec.json.decode(file.read_bytes(), type=dict[str, str])
     except (OSError, msgspec.DecodeError) as exc:
-        kind = exc.strerror if isinstance(exc, OSError) else "not JSON with text values"
+        kind = exc.strerror or exc if isinstance(exc, OSError) else "not JSON with text values"
         raise InvalidMessage(f"store: credentials file {file}: {kind}") from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise InvalidMessage(

@@ -24,7 +24,7 @@ def check(isolation: str, workspace: str) -> None:
         os.listdir(os.path.dirname(os.__file__))
     except OSError as exc:
         raise CheckFailed(
-            f"the interpreter is not readable to the sandbox: {exc.filename}: {exc.strerror}"
+            f"the interpreter is not readable to the sandbox: {exc.filename}: {exc.strerror or exc}"
         ) from None
     path = f"{workspace}/.check"
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
