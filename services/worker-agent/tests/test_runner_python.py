@@ -130,7 +130,7 @@ async def test_an_interrupt_reaches_the_code_and_its_children(any_runner: Any) -
     """SIGINT gives KeyboardInterrupt, also while a child process is waited for; the interpreter lives on."""
     for code in (
         "import time; kept = 1; print('up', flush=True); time.sleep(60)",
-        "import os; print('up', flush=True); os.system('sleep 60'); 1/0",
+        "import os; os.system('echo up; exec sleep 60'); 1/0",  # it hears SIGINT once its child is there
     ):
         running = asyncio.create_task(any_runner.python(code))
         await any_runner.wrote.wait()
