@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.e2e.around import around
 
 from agent_sandbox import Client, ClientOptions, Forbidden
 from agent_sandbox.embedded.folder import Folder
@@ -74,7 +75,9 @@ async def test_a_task_of_an_idle_session_is_cancelled_while_nobody_is_free_for_i
     await Look(truth, "default").in_state(session.id, "idle", within_s=20)
     holder = await client.start(shell="sleep 60", pool=POOL)
     try:
-        await until(lambda: holder.has_started, within_s=20)
+        await until(
+            lambda: holder.has_started, within_s=20, seen=lambda: around(client, POOL, [holder])
+        )
         task = await session.start(["touch", "done"])
 
         answer = await task.cancel()

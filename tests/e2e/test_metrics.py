@@ -10,6 +10,7 @@ import time
 
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
+from tests.e2e.around import around
 
 from agent_sandbox import Client
 from agent_sandbox.demo.victims import find_worker
@@ -93,7 +94,7 @@ async def let_one_wait(client: Client, folder: Folder) -> None:
         managers = (await scrape_all(folder))["pool-manager"]
         return total(managers, declared.WAITING, pool="narrow") >= 1
 
-    await until(waits, within_s=20)
+    await until(waits, within_s=20, seen=lambda: around(client, "narrow", tasks))
     for task in reversed(tasks):  # the one that runs comes last, so that no other begins
         await task.cancel()
         assert (await task.result()).status == "cancelled"

@@ -10,6 +10,7 @@ from typing import Any
 
 import nats
 import pytest
+from tests.e2e.around import around
 
 from agent_sandbox import Client, InvalidMessage, LimitExceeded, NotFound
 from agent_sandbox.embedded.folder import Folder
@@ -59,7 +60,9 @@ async def test_a_full_lane_refuses_for_certain_and_takes_again_when_there_is_roo
     async with AsyncExitStack() as ending:
         holder = await client.start(shell="sleep 60", pool=POOL)
         ending.push_async_callback(client.cancel, holder.task_id)
-        await until(lambda: holder.has_started, within_s=20)
+        await until(
+            lambda: holder.has_started, within_s=20, seen=lambda: around(client, POOL, [holder])
+        )
 
         accepted = await fill(client)
         task_id = str(uuid.uuid4())

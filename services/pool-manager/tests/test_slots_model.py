@@ -94,20 +94,23 @@ class TwoManagers(RuleBasedStateMachine):
                 case ManagerBeat():
                     world.peers.heard(event, self.now)
 
+    def beat(self, pod: str) -> WorkerBeat:
+        """Return what a pod's worker says of itself."""
+        session = self.alive[pod]
+        return WorkerBeat(
+            worker=pod,
+            pool="p",
+            node="n",
+            state="running" if session else "warm",
+            session=session,
+            tenant="t" if session else None,
+            epoch=1,
+        )
+
     def beats(self) -> None:
         """Everything that lives says so."""
-        for pod, session in self.alive.items():
-            self.tell(
-                WorkerBeat(
-                    worker=pod,
-                    pool="p",
-                    node="n",
-                    state="running" if session else "warm",
-                    session=session,
-                    tenant="t" if session else None,
-                    epoch=1,
-                )
-            )
+        for pod in self.alive:
+            self.tell(self.beat(pod))
         node = NodeBeat(
             node="n", started_ms=1, pods=tuple(self.alive), capacity=50, isolation={"namespace": ""}
         )
@@ -166,14 +169,16 @@ class TwoManagers(RuleBasedStateMachine):
             slots.created(slot.pod, self.now)
 
     @precondition(lambda self: any(session is None for session in self.alive.values()))
-    @rule(data=st.data())
-    def one_is_claimed(self, data: st.DataObject) -> None:
-        """A warm pod gets a session."""
+    @rule(data=st.data(), says_so_first=st.booleans())
+    def one_is_claimed(self, data: st.DataObject, says_so_first: bool) -> None:
+        """A warm pod gets a session; its word of that and the record come by different ways."""
         pod = data.draw(st.sampled_from(sorted(p for p, s in self.alive.items() if s is None)))
         self.claims += 1
         session = f"session-{self.claims:04d}"
         self.alive[pod] = session
         self.used_up += 1
+        if says_so_first:
+            self.tell(self.beat(pod))
         record = Record(
             session=session,
             tenant="t",

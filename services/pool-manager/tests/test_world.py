@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from pool_manager.core.lost import GONE_KEPT_S, Bounds
-from pool_manager.core.slots import SILENT_S
+from pool_manager.core.plan import Clock, starts
+from pool_manager.core.slots import RECORD_S, SILENT_S
 from pool_manager.core.world import HUNG_S, World
 from shared.messages import NodeBeat, PodGone, Slot, WorkerBeat
 from shared.pools import PoolSpec
@@ -50,7 +52,12 @@ def record(state: str = "running") -> Record:
 @pytest.fixture
 def world() -> World:
     """One pool of one slot, whose pod is warm."""
-    made = World("pm-1", [PoolSpec(name="p", stock=1)], Bounds(), NOW - 50)
+    return filled(PoolSpec(name="p", stock=1))
+
+
+def filled(spec: PoolSpec) -> World:
+    """Return what one knows of a pool of one slot, whose pod is warm."""
+    made = World("pm-1", [spec], Bounds(), NOW - 50)
     slot = Slot(
         pool="p", slot="0", generation=1, pod=POD, node="n", manager="pm-1", reserved_ms=99_000
     )
@@ -65,6 +72,44 @@ def test_a_claim_makes_the_slot_due_by_whichever_event_comes_first(world: World)
     assert world.on_record(record(), 5, now=NOW + 1)
     assert world.on_worker(beat("session-1"), NOW + 1) is None
     assert world.pools["p"].due.keys() == {"0"}
+
+
+def room(world: World, now: float) -> int:
+    """Return how many pods may be started now."""
+    slots = world.pools["p"]
+    return len(starts(slots, world.facts(slots, set()), Clock(now, int(now * 1000))))
+
+
+def test_a_claim_leaves_no_room_by_whichever_event_comes_first() -> None:
+    """The worker's word may overtake the record: else a pool of one pod had a second one for that moment."""
+    for ordered in (True, False):
+        made = filled(PoolSpec(name="p", stock=1, pods_max=1))
+        events = [
+            lambda made=made: made.on_record(record(), 5, now=NOW + 1),
+            lambda made=made: made.on_worker(beat("session-1"), NOW + 1),
+        ]
+        for event in events if ordered else reversed(events):
+            event()
+            assert room(made, NOW + 1) == 0
+        made.on_worker(beat("session-1"), NOW + 2)
+        assert room(made, NOW + 2) == 0
+        made.on_node(node(POD), NOW + 3)
+        made.on_record(msgspec.structs.replace(record("closed"), owner=None), 6, now=NOW + 3)
+        assert room(made, NOW + 3) == 1
+
+
+def test_a_record_that_was_missed_takes_no_room_for_ever() -> None:
+    """Until its pod is gone, or would long have been recorded."""
+    made = filled(PoolSpec(name="p", stock=1, pods_max=1))
+    made.on_worker(beat("session-1"), NOW + 1)
+    assert room(made, NOW + 1) == 0
+    made.on_gone("p", PodGone(pod=POD, node="n", cause="exited"), NOW + 2)
+    made.on_node(node(), NOW + 2)
+    assert room(made, NOW + 2) == 1
+    made = filled(PoolSpec(name="p", stock=1, pods_max=1))
+    made.on_worker(beat("session-1"), NOW + 1)
+    made.on_node(node(POD), NOW + 1 + RECORD_S)
+    assert [room(made, NOW + 1 + RECORD_S + late) for late in (0, 0.1)] == [0, 1]
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,15 @@ from shared.messages import TaskResult
 from shared.record import Record
 
 
-async def until(check: Callable[[], Any], *, within_s: float = 20.0) -> Any:
+async def until(
+    check: Callable[[], Any],
+    *,
+    within_s: float = 20.0,
+    seen: Callable[[], Awaitable[Any]] | None = None,
+) -> Any:
     """Return the first true value of `check`, a function or coroutine function; fail when it stays false.
 
-    What can't be looked at now, since a shard elects its leader, is looked at again: a busy machine elects more often.
+    A failure tells what `seen` returns then: what was there instead. What can't be looked at now, since a shard elects its leader, is looked at again: a busy machine elects more often.
     """
     end, why = time.monotonic() + within_s, ""
     while True:
@@ -30,7 +35,10 @@ async def until(check: Callable[[], Any], *, within_s: float = 20.0) -> Any:
             value, why = None, f": {exc}"
         if value:
             return value
-        assert time.monotonic() < end, f"not within {within_s} s{why}"
+        if time.monotonic() >= end:
+            if seen is not None:
+                why += f"; instead: {await seen()}"
+            raise AssertionError(f"not within {within_s} s{why}")
         await asyncio.sleep(0.02)
 
 

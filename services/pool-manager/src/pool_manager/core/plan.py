@@ -182,7 +182,7 @@ def _in_turn(slots: Slots) -> list[tuple[str, Due]]:
 def _room(slots: Slots, facts: Facts, now: float) -> tuple[int, int]:
     """Return how many pods may be started at once now, and how many more the pool may have."""
     spec, rows = slots.spec, slots.rows
-    there = slots.count["starting"] + slots.count["warm"]
+    there = slots.count["starting"] + slots.count["warm"] + slots.unrecorded(now)
     reserving = sum(
         (row := rows.get(name)) is None or row.phase in ("taken", "gone") for name in facts.busy
     )

@@ -23,6 +23,8 @@ LEFT_ALONE_S = 2.0
 """A reserved name whose pool-manager died gets no pod after so long."""
 ABSENT_S = 0.6
 """A node names its pods every 0.5 s."""
+RECORD_S = 10.0
+"""A record that was not heard so long after its worker's word will not come: it was missed."""
 KEPT_S = 10.0
 """How long a slot of its own message is kept after its pod is gone."""
 STARTED_KEPT = 1024
@@ -63,6 +65,8 @@ class Slots:
         self.rows: dict[str, SlotRow] = {}
         self.due: dict[str, Due] = {}
         self.count: Counter[str] = Counter()
+        self._unrecorded: dict[str, float] = {}
+        """Pod that says that it has a session, of which no record was heard yet -> since when."""
         self._by_pod: dict[str, str] = {}
         self._fails: Counter[str] = Counter()
         self.open_since: float | None = None
@@ -157,7 +161,10 @@ class Slots:
             return False
         row.heard = now
         if bound:
-            return self.taken(pod, now)
+            if row.phase in ("taken", "gone"):
+                return False
+            self._unrecorded[pod] = now
+            return self._taken(row, now)
         if row.phase in (
             "starting",
             "gone",
@@ -184,17 +191,14 @@ class Slots:
         return self.unclaimed >= max(self.count["warm"], 1)
 
     def taken(self, pod: str, now: float) -> bool:
-        """The pod has a session; return whether its slot is due by that."""
+        """The record of the pod's session was heard; return whether its slot is due by that."""
+        self._unrecorded.pop(pod, None)
         row = self.row_of(pod)
-        if row is None or row.phase in ("taken", "gone"):
-            return False
-        self.unclaimed = max(self.unclaimed - 1, 0)
-        self._fails.pop(row.slot.slot, None)
-        self._move(row, "taken", now)
-        return row.slot.slot in self.due
+        return row is not None and row.phase not in ("taken", "gone") and self._taken(row, now)
 
     def gone(self, pod: str, now: float) -> bool:
         """The pod is no more, or never came; return whether its slot is due by that."""
+        self._unrecorded.pop(pod, None)
         row = self.row_of(pod)
         if row is None or row.phase == "gone":
             return False
@@ -202,6 +206,12 @@ class Slots:
             self._fails[row.slot.slot] += 1
         self._move(row, "gone", now)
         return row.slot.slot in self.due
+
+    def unrecorded(self, now: float) -> int:
+        """Return how many pods say that they have a session of which no record was heard: the two come by different ways."""
+        for pod in [pod for pod, since in self._unrecorded.items() if now - since > RECORD_S]:
+            del self._unrecorded[pod]
+        return len(self._unrecorded)
 
     def demand(self, name: str, lane: Lane, *, again: bool, now: float) -> None:
         """A message of this lane wants a pod.
@@ -243,6 +253,12 @@ class Slots:
         """Return the slot whose present pod is this one."""
         name = self._by_pod.get(pod)
         return None if name is None else self.rows[name]
+
+    def _taken(self, row: SlotRow, now: float) -> bool:
+        self.unclaimed = max(self.unclaimed - 1, 0)
+        self._fails.pop(row.slot.slot, None)
+        self._move(row, "taken", now)
+        return row.slot.slot in self.due
 
     def _move(self, row: SlotRow, phase: Phase, now: float) -> None:
         self.count[row.phase] -= 1

@@ -164,9 +164,9 @@ class World:
         if self.table.owned_by(pod) is not None:
             return "taken"
         worker = self.detector.worker(pod)
-        if worker is None:
-            return None
-        return "taken" if worker.beat.session is not None else "warm"
+        if worker is None or worker.beat.session is not None:
+            return None  # it is soon heard again, or the record of its session is
+        return "warm"
 
     def warm_workers(self, pool: str, now: float) -> list[tuple[str, str, float]]:
         """Return (pod, node, first heard) of a pool's workers that live and have no session."""
