@@ -51,6 +51,8 @@ class ClusterFile(msgspec.Struct, frozen=True, kw_only=True):
     """Where snapshots of workspaces lie: `nats` (the cluster's own servers), `local:/folder` or `s3://bucket/prefix?…`."""
     store_credentials: str | None = None
     """File with the key of an S3 store."""
+    environ: dict[str, dict[str, str]] = {}
+    """For experiments: name of a service -> variables that it gets besides. A node's checkpointer has its node's."""
 
     @property
     def mark(self) -> str:

@@ -137,12 +137,15 @@ class Supervisor:
         )
         gateways.write_access(self._folder)
         self._say(phase="services", detail="starting pool-managers, nodes and gateways")
-        await self._keep_exactly(
+        wanted = (
             programs.edges(self._folder, wishes, cluster.layout.file.ports)
             + programs.managers(self._folder, wishes, pools)
             + programs.local_nodes(self._folder, wishes)
             + gateways.gateways(self._folder, wishes, cluster.layout.file.gateways)
         )
+        for service in wanted:
+            service.env |= wishes.environ.get(service.name, {})
+        await self._keep_exactly(wanted)
         self._say(phase="warming", detail="waiting for warm workers")
         spreading = asyncio.create_task(streams.spread_leaders(pools))
         try:

@@ -130,8 +130,8 @@ def digest(folder: Folder) -> str:
         Rejected: the folder can't be read.
     """
     cluster = folder.read()
-    wished = [cluster.nodes, cluster.isolation, cluster.base_port]
-    wished += [cluster.store, cluster.store_credentials]
+    wished: list[object] = [cluster.nodes, cluster.isolation, cluster.base_port]
+    wished += [cluster.store, cluster.store_credentials, cluster.environ]
     with translating(folder.pools_file):
         text = folder.pools_file.read_bytes() if folder.pools_file.exists() else b""
     return hashlib.sha256(msgspec.json.encode(wished) + text).hexdigest()[:16]

@@ -1,0 +1,123 @@
+"""What must hold of each fault done alone, as data; and the judgement over what was measured. Pure.
+
+Besides these bounds every run must have nothing lost, doubled, forked, stale or written by a zombie, and each accepted task
+its end: those are the checkers' matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+Outcome = Literal["pass", "fail", "unknown"]
+Figure = Literal[
+    "detect_p95_s",
+    "recover_p50_s",
+    "recover_p95_s",
+    "recover_max_s",
+    "error_share",
+    "queue_gap_s",
+    "fences",
+]
+
+
+class Criteria(msgspec.Struct, frozen=True):
+    """Of one fault."""
+
+    number: str
+    """In the list of faults."""
+    most: Mapping[Figure, float]
+    """Figure -> the most that it may be."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One figure against its bound."""
+
+    figure: str
+    most: float
+    value: float | None
+    """None: it was not measured."""
+    outcome: Outcome
+
+
+def _recover(
+    number: str, detect: float, recover: tuple[float, float, float], error_share: float
+) -> Criteria:
+    p50, p95, longest = recover
+    return Criteria(
+        number,
+        {
+            "detect_p95_s": detect,
+            "recover_p50_s": p50,
+            "recover_p95_s": p95,
+            "recover_max_s": longest,
+            "error_share": error_share,
+        },
+    )
+
+
+CRITERIA: Mapping[str, Criteria] = {
+    "nodes-killed": _recover("1", 1, (3.5, 7, 12), 0.001),
+    "nodes-vanish": _recover("1b", 4.5, (7, 10, 15), 0.001),
+    "queue-leader-killed": Criteria("2", {"queue_gap_s": 1, "error_share": 0}),
+    "queue-leader-ended": Criteria("3", {"queue_gap_s": 1.5, "error_share": 0}),
+    "nodes-stopped": _recover("4", 4.5, (7, 10, 15), 0.001),
+    "nodes-cut-to-servers": _recover("5", 4.5, (7, 10, 20), 0.001),
+    "nodes-cut-from-servers": _recover("5", 4.5, (7, 10, 20), 0.001),
+    "lossy-network": Criteria("6", {"fences": 0, "error_share": 0.005}),
+    "slow-store": Criteria("7", {"fences": 0, "error_share": 0.005}),
+    "node-disk-full": Criteria("8", {"error_share": 0.01}),
+    "server-disk-full": Criteria("8", {"error_share": 0.01}),
+    "store-disk-full": Criteria("8", {"error_share": 0.01}),
+    "clock-jumps": Criteria("9", {"fences": 0, "error_share": 0}),
+    "server-wiped": Criteria("10", {"error_share": 0}),
+    "power-loss": Criteria("11", {}),
+    "server-damaged": Criteria("12", {"error_share": 0}),
+    "server-truncated": Criteria("12", {"error_share": 0}),
+    "snapshots-damaged": Criteria("12", {"error_share": 0.001}),
+    "double-fault": _recover("14", 10, (10, 15, 25), 0.005),
+    "killed-while-saving": Criteria("15", {"error_share": 0}),
+    "killed-while-restoring": Criteria("16", {"error_share": 0.001}),
+    "pool-manager-killed": Criteria("17", {"fences": 0, "error_share": 0}),
+    "pool-managers-killed": Criteria("17", {"fences": 0, "error_share": 0}),
+    "checkpointer-killed": Criteria("18", {"fences": 0, "error_share": 0}),
+    "checkpointer-stopped": Criteria("18", {"fences": 0, "error_share": 0}),
+    "poison-task": Criteria("19", {"error_share": 0}),
+    "nodes-killed-in-burst": _recover("20", 1, (10, 11, 21), 0.01),
+    "processor-hogs": Criteria("+", {"fences": 0, "error_share": 0.005}),
+    "memory-hog": Criteria("+", {"fences": 0, "error_share": 0.005}),
+    "connection-storm": Criteria("+", {"fences": 0, "error_share": 0.005}),
+}
+"""Fault -> what must hold; the number is its place in the list of faults (docs/chaos-faults.md)."""
+
+
+def lines(fault: str, figures: Mapping[str, float | None]) -> tuple[Line, ...]:
+    """Return each bound of a fault against what was measured.
+
+    Args:
+        fault: its name.
+        figures: figure -> its value; None, or absent: it was not measured.
+
+    Raises:
+        KeyError: there is no such fault.
+    """
+    found = []
+    for figure, most in CRITERIA[fault].most.items():
+        value = figures.get(figure)
+        found.append(Line(figure, most, value, _outcome(value, most)))
+    return tuple(found)
+
+
+def _outcome(value: float | None, most: float) -> Outcome:
+    if value is None:
+        return "unknown"
+    return "pass" if value <= most else "fail"
+
+
+def together(outcomes: tuple[Outcome, ...]) -> Outcome:
+    """Return what several outcomes come to: one failure is a failure, and what is not known is no pass."""
+    if "fail" in outcomes:
+        return "fail"
+    return "unknown" if "unknown" in outcomes else "pass"
