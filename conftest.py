@@ -83,6 +83,18 @@ def _lacks_tracking() -> bool:
     return found[1] not in ("ext2", "ext3", "ext4", "xfs", "btrfs")
 
 
+def _lacks_loop_disks() -> bool:
+    """True: this user may not make a file system in a file, or not mount it."""
+    with tempfile.TemporaryDirectory() as name:
+        image, place = Path(name, "image"), Path(name, "place")
+        place.mkdir()
+        with image.open("wb") as file:
+            file.truncate(16 << 20)
+        script = 'mkfs.ext4 -q -F "$1" && mount -o loop "$1" "$2" && umount "$2"'
+        words = ["sh", "-c", script, "sh", str(image), str(place)]
+        return subprocess.run(words, check=False, timeout=30, capture_output=True).returncode != 0
+
+
 CONDITIONS: dict[str, Callable[[], bool]] = {
     "no-audit-log": lambda: not os.environ.get("AGENT_SANDBOX_AUDIT_LOG"),
     "no-cgroups": _lacks_cgroups,
@@ -90,6 +102,7 @@ CONDITIONS: dict[str, Callable[[], bool]] = {
     "no-docker": _lacks_docker,
     "no-go": lambda: shutil.which("go") is None,
     "no-fish": lambda: shutil.which("fish") is None,
+    "no-faketime": lambda: not list(Path("/usr/lib").glob("*/faketime/libfaketime.so.1")),
     "no-git": lambda: shutil.which("git") is None,
     "no-kubectl": lambda: shutil.which("kubectl") is None,
     "no-kubernetes": lambda: not os.environ.get("KUBECONFIG"),
@@ -97,6 +110,7 @@ CONDITIONS: dict[str, Callable[[], bool]] = {
     "no-node-faults": lambda: not os.environ.get("AGENT_SANDBOX_FAULTS"),
     "no-openssl": lambda: shutil.which("openssl") is None,
     "no-namespaces": lambda: sys.platform != "linux" or _lacks_namespaces(),
+    "no-loop-disks": _lacks_loop_disks,
     "no-zsh": lambda: shutil.which("zsh") is None,
     "not-linux": lambda: sys.platform != "linux",
     "not-root": lambda: os.geteuid() != 0,

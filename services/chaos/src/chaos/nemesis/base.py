@@ -19,7 +19,7 @@ T = TypeVar("T")
 class Base(ABC):
     """A fault of a site. Made for one injection."""
 
-    name: ClassVar[str]
+    name: str
     needs: ClassVar[frozenset[Need]] = frozenset()
     """What `ground.laid` must have prepared before the cluster came up."""
     lasts_s: ClassVar[float] = 20.0

@@ -12,7 +12,7 @@ from agent_sandbox.orders import make_task_id
 from agent_sandbox.session import Session
 from chaos.core.dice import Dice
 from chaos.nemesis.base import Base
-from chaos.nemesis.victims import kill_owner, own_pool, owned
+from chaos.nemesis.victims import kill_owner, own_pool, owned, revoked
 from chaos.ports import Injected, NoVictim, Site
 from shared.errors import ServiceError
 from shared.failpoints import STEPS, Kind, Plan, PlanFolder

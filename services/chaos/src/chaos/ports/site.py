@@ -6,6 +6,7 @@ from typing import Protocol
 
 from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.embedded.table import Kind, Row
+from chaos.ports.ground import Ground
 from shared.bus import Bus
 
 
@@ -20,6 +21,11 @@ class Site(Protocol):
     @property
     def admin(self) -> Bus:
         """A connection that may do everything."""
+        ...
+
+    @property
+    def ground(self) -> Ground:
+        """What was laid before it came up."""
         ...
 
     def now(self) -> float:
