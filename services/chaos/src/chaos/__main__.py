@@ -95,7 +95,7 @@ def scenario_of(given: argparse.Namespace) -> Scenario:
         case "quiet":
             scenario = quiet(given.seconds or 600.0, SHORT.sessions)
         case fault:
-            scenario = alone(fault)
+            scenario = alone(fault, FAULTS[fault].lasts_s)
     if given.sessions:
         scenario = scaled(scenario, given.sessions)
     return replace(scenario, nodes=given.nodes) if given.nodes else scenario

@@ -85,7 +85,8 @@ async def _run(order: Order, notes: HistoryFile, say: Say) -> None:
         idle_release_s=scenario.idle_release_s,
     )
     stage = Stage(notes, Pace(), Standing())
-    async with embedded(pool, scenario.nodes, notes.now, say) as cluster:
+    needs = frozenset(need for fault in scenario.faults() for need in FAULTS[fault].needs)
+    async with embedded(pool, scenario.nodes, notes.now, say, needs) as cluster:
         isolation = await cluster.wait_warm(POOL, scenario.stock, say)
         async with _doors(cluster) as doors:
             began_ms = notes.begin()

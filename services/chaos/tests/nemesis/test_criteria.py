@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+import msgspec
 
+from chaos.core.criteria import CRITERIA, together
+from chaos.core.report.data import Findings, conclude
+from chaos.core.rows import Header, Nemesis
 from chaos.nemesis import FAULTS
-from chaos.nemesis.criteria import CRITERIA, lines, together
+from chaos.testing.made import Made
 
 PAGE = Path(__file__).parents[4] / "docs" / "chaos-faults.md"
 
@@ -22,21 +25,63 @@ def test_each_fault_has_its_criteria_and_its_line_on_the_page() -> None:
         assert line.startswith(f"| {CRITERIA[name].number} |")
 
 
-@pytest.mark.parametrize(
-    ("value", "outcome"), [(0.9, "pass"), (1.0, "pass"), (1.1, "fail"), (None, "unknown")]
-)
-def test_a_figure_is_held_against_its_bound(value: float | None, outcome: str) -> None:
-    """The bound itself is still good; what was not measured is no pass."""
-    measured = dict.fromkeys(CRITERIA["nodes-killed"].most, 0.0) | {"detect_p95_s": value}
-
-    judged = lines("nodes-killed", measured)
-
-    assert {line.figure: line.outcome for line in judged}["detect_p95_s"] == outcome
-    assert together(tuple(line.outcome for line in judged)) == outcome
-
-
 def test_a_failure_weighs_more_than_what_is_not_known() -> None:
     """And what is not known more than a pass."""
     assert together(("pass", "unknown", "fail")) == "fail"
     assert together(("pass", "unknown")) == "unknown"
     assert together(()) == "pass"
+
+
+def judged(*extra: Nemesis, run: str = "fault-nodes-killed") -> Findings:
+    """Return what is found in a clean run in which a session lost its owner once."""
+    made = Made()
+    made.turn()
+    op = made.invoke()
+    made.work(op, upto=1)
+    made.lose_owner()
+    made.work(op)
+    made.finish(op)
+    assert isinstance(made.rows[0], Header)
+    made.rows[0] = msgspec.structs.replace(made.rows[0], run=run)
+    made.rows += extra
+    return conclude(made.close())
+
+
+def test_a_fault_alone_is_held_against_its_own_bounds() -> None:
+    """All of them are reached, and the verdict is true."""
+    found = judged()
+
+    assert found.verdict.verdict == "true", found.verdict
+    assert found.targets["detect_p95_s"].reach == CRITERIA["nodes-killed"].most["detect_p95_s"]
+    assert found.outcome == "pass", found.figures
+
+
+def test_a_figure_past_its_bound_fails_the_fault() -> None:
+    """Whatever the verdict: here owners were given up, where none may be."""
+    found = judged(run="fault-clock-jumps")
+
+    assert found.figures["fences"] == 1
+    assert found.outcome == "fail"
+
+
+def test_a_bound_without_a_figure_is_not_known_to_be_held() -> None:
+    """A queue whose acknowledgements nobody saw says nothing about its gaps."""
+    assert judged(run="fault-queue-leader-killed").outcome == "unknown"
+
+
+def test_a_fault_that_cannot_show_its_bite_is_no_pass() -> None:
+    """The verdict is unknown, with the reason."""
+    found = judged(Nemesis(time=9.0, type="missed", fault="nodes-killed", detail="it lived on"))
+
+    assert found.verdict.verdict == "unknown"
+    assert any("it lived on" in why for why in found.verdict.unknowns)
+    assert found.outcome == "unknown"
+
+
+def test_what_a_fault_saw_go_wrong_itself_makes_the_verdict_false() -> None:
+    """Like anything that a checker finds."""
+    found = judged(Nemesis(time=9.0, type="failed", fault="poison-task", detail="it ended ok"))
+
+    assert found.verdict.counts["broken"] == 1
+    assert found.verdict.verdict == "false"
+    assert found.outcome == "fail"

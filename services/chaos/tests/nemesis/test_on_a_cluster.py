@@ -108,7 +108,6 @@ async def test_each_fault_bites_and_the_cluster_goes_on(ground: str) -> None:
                     await fault.heal()
                 said[name] = await fault.missed() or await fault.failed()
                 assert done.targets
-                print(name, done, said[name])
                 await is_well(cluster, client)
     except NoGround as exc:
         pytest.skip(f"the ground can't be laid: {exc}")

@@ -19,6 +19,8 @@ from agent_sandbox.embedded.pools import to_toml
 from agent_sandbox.embedded.table import Kind, Row, read_table
 from agent_sandbox.embedded.up import down, up
 from agent_sandbox.embedded.wishes import Wishes
+from chaos.nemesis.ground import laid
+from chaos.ports import Ground, Need
 from shared.bus import Bus, BusOptions
 from shared.errors import ServiceError, Unavailable
 from shared.identity import load_identity, read_credential, roles
@@ -37,9 +39,11 @@ Say = Callable[[str], None]
 class Embedded:
     """A running cluster, private to this run (see `Site`)."""
 
-    def __init__(self, folder: Folder, buses: list[Bus], now: Callable[[], float]) -> None:
+    def __init__(
+        self, folder: Folder, buses: list[Bus], now: Callable[[], float], ground: Ground
+    ) -> None:
         """Use `embedded`."""
-        self.folder = folder
+        self.folder, self.ground = folder, ground
         self._status, self.admin, self.second = buses
         self._now = now
         self._holds = 0
@@ -142,33 +146,47 @@ def _of(answer: PoolsAnswer, pool: str) -> PoolView | None:
 
 @asynccontextmanager
 async def embedded(
-    pool: PoolSpec, nodes: int, now: Callable[[], float], say: Say
+    pool: PoolSpec,
+    nodes: int,
+    now: Callable[[], float],
+    say: Say,
+    needs: frozenset[Need] = frozenset(),
 ) -> AsyncIterator[Embedded]:
     """Start a cluster with a pool in a fresh folder; at the end nothing of it is left, however the block ends.
 
+    Args:
+        pool: it holds this one.
+        nodes: how many.
+        now: the injector's clock.
+        say: told how far it is.
+        needs: what the faults to come need.
+
     Raises:
         ServiceError: it did not come up.
+        NoGround: this machine has not what is needed.
     """
+    names = [f"node-{number}" for number in range(1, nodes + 1)]
     with _fresh_folder() as parent:
         folder = Folder(parent / "state")
-        cluster: Embedded | None = None
-        try:
-            declared = parent / "pools.toml"
-            await asyncio.to_thread(declared.write_text, to_toml((pool,)))
-            wishes = Wishes(pools=declared, nodes=nodes, base_port=0)
-            done = await asyncio.to_thread(up, folder, wishes, wait_s=UP_S, say=say)
-            say(f"the cluster is up after {done.took_s:.1f} s")
-            async with _connections(folder) as buses:
-                cluster = Embedded(folder, buses, now)
-                yield cluster
-        except ServiceError:
-            _show_logs(folder, say)
-            raise
-        finally:
-            if cluster is not None:
-                cluster.release_all()
-            if folder.exists():
-                await asyncio.shield(asyncio.to_thread(down, folder, say=lambda _: None))
+        async with laid(folder, needs, names) as ground:
+            cluster: Embedded | None = None
+            try:
+                declared = parent / "pools.toml"
+                await asyncio.to_thread(declared.write_text, to_toml((pool,)))
+                wishes = Wishes(pools=declared, nodes=nodes, base_port=0)
+                done = await asyncio.to_thread(up, folder, wishes, wait_s=UP_S, say=say)
+                say(f"the cluster is up after {done.took_s:.1f} s")
+                async with _connections(folder) as buses:
+                    cluster = Embedded(folder, buses, now, ground)
+                    yield cluster
+            except ServiceError:
+                _show_logs(folder, say)
+                raise
+            finally:
+                if cluster is not None:
+                    cluster.release_all()
+                if folder.exists():
+                    await asyncio.shield(asyncio.to_thread(down, folder, say=lambda _: None))
 
 
 @asynccontextmanager

@@ -123,9 +123,9 @@ class Stored(Row, frozen=True, kw_only=True, omit_defaults=True, tag="result"):
 
 
 class Nemesis(Row, frozen=True, kw_only=True, omit_defaults=True, tag="nemesis"):
-    """A fault is done, healed, or found no victim."""
+    """A fault is done, healed, or found no victim; it can't show that it did bite, or saw something go wrong itself."""
 
-    type: Literal["inject", "heal", "skip"]
+    type: Literal["inject", "heal", "skip", "missed", "failed"]
     fault: str
     targets: tuple[str, ...] = ()
     detail: str = ""

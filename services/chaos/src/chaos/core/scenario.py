@@ -101,23 +101,33 @@ SHORT = Scenario(
         Event(70, "heal"),
     ),
 )
-ALONE_AT_S, ALONE_HEAL_S, ALONE_LOAD_S = 60.0, 105.0, 150.0
+ALONE_AT_S, ALONE_AFTER_S = 40.0, 45.0
+"""A fault alone: when it comes, and how long the load goes on after it was healed."""
+ALONE = "fault-"
+"""Of the names of such runs."""
 SCENARIOS = {"headline": HEADLINE}
 
 
-def alone(fault: str, sessions: int = 60) -> Scenario:
-    """Return the experiment that does one fault and nothing else."""
+def alone(fault: str, lasts_s: float, sessions: int = 60) -> Scenario:
+    """Return the experiment that does one fault and nothing else.
+
+    Args:
+        fault: its name.
+        lasts_s: how long it stays before it is healed, seconds.
+        sessions: how many.
+    """
+    heal_s = ALONE_AT_S + lasts_s
     return replace(
         SHORT,
-        name=f"fault-{fault}",
+        name=f"{ALONE}{fault}",
         sessions=sessions,
-        load_s=ALONE_LOAD_S,
+        load_s=heal_s + ALONE_AFTER_S,
         schedule=(
             Event(20, "phase", "baseline"),
             Event(ALONE_AT_S, "phase", fault),
             Event(ALONE_AT_S, "inject", fault),
-            Event(ALONE_HEAL_S, "phase", "healed"),
-            Event(ALONE_HEAL_S, "heal"),
+            Event(heal_s, "phase", "healed"),
+            Event(heal_s, "heal"),
         ),
     )
 

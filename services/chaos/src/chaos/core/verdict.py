@@ -59,6 +59,9 @@ def judge(history: History, *, is_quiet: bool = False) -> Verdict:
     if under_way := check_conserve(history, book):
         unknowns.append(f"{under_way} accepted tasks were still under way when the run was over")
     check_fences(history, book)
+    for row in history.nemesis:
+        if row.type == "failed":
+            book.find("broken", row.fault, row.detail)
     counts: dict[Kind, int] = {kind: book.counts[kind] for kind in (*ZERO, "false")}
     rate = _per_node_hour(history, counts["false"])
     is_false = any(counts[kind] for kind in ZERO) or (is_quiet and rate > FALSE_PER_NODE_HOUR_MAX)
@@ -86,6 +89,11 @@ def _what_is_unknown(history: History) -> list[str]:
     skipped = [row.fault for row in history.nemesis if row.type == "skip"]
     if skipped:
         found.append(f"faults without a victim: {', '.join(skipped)}")
+    found += [
+        f"{row.fault} can't be shown to have bitten: {row.detail}"
+        for row in history.nemesis
+        if row.type == "missed"
+    ]
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Literal
 
 from chaos.core.rows import Nemesis, Phase
 from chaos.core.scenario import Event, Scenario
@@ -97,3 +98,12 @@ class Schedule:
             self._tell(f"{fault.name}: could not be healed within {FAULT_S:g} s")
         notes.write(Nemesis(time=notes.now(), type="heal", fault=fault.name))
         self._tell(f"{fault.name}: healed")
+        if why := await fault.missed():
+            self._note(fault, "missed", why)
+        if why := await fault.failed():
+            self._note(fault, "failed", why)
+
+    def _note(self, fault: Fault, what: Literal["missed", "failed"], why: str) -> None:
+        notes = self._stage.notes
+        notes.write(Nemesis(time=notes.now(), type=what, fault=fault.name, detail=why))
+        self._tell(f"{fault.name}: {what}: {why}")

@@ -21,6 +21,7 @@ from chaos.nemesis.disks import NoDisk, PowerDisk, mount_small, unmount
 from chaos.ports import Ground, Need
 from shared.cluster import open_layout
 from shared.cluster.ports import GATEWAYS, LOOPBACK, ServerPorts
+from shared.errors import Unavailable
 from shared.failpoints import PlanFolder
 from shared.testing.relay import Link, Relay
 
@@ -28,8 +29,10 @@ SERVER_DISK_MIB, NODE_DISK_MIB, STORE_DISK_MIB, POWER_DISK_MIB = 400, 400, 192, 
 CLOCK_LIBRARY = "*/faketime/libfaketime.so.1"
 
 
-class NoGround(Exception):
+class NoGround(Unavailable):
     """This machine does not have what a fault needs; says what."""
+
+    code = "no_ground"
 
 
 @asynccontextmanager

@@ -45,3 +45,11 @@ class Fault(Protocol):
     async def heal(self) -> None:
         """Take it back, whatever of it was done; may be called twice, and where nothing was done."""
         ...
+
+    async def missed(self) -> str:
+        """Return why it can't be shown that it did bite; empty: it did. Asked once it is healed."""
+        ...
+
+    async def failed(self) -> str:
+        """Return what the fault itself saw go wrong in the system; empty: nothing. Asked once it is healed."""
+        ...

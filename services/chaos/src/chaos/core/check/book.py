@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-Kind = Literal["lost", "dup", "fork", "stale", "zombie", "conserve", "order", "false"]
-ZERO: tuple[Kind, ...] = ("lost", "dup", "fork", "stale", "zombie", "conserve", "order")
+Kind = Literal["lost", "dup", "fork", "stale", "zombie", "conserve", "order", "broken", "false"]
+ZERO: tuple[Kind, ...] = ("lost", "dup", "fork", "stale", "zombie", "conserve", "order", "broken")
 """What makes a run's verdict false, each of it."""
 MEANING: dict[Kind, str] = {
     "lost": "acknowledged, and not there (any more)",
@@ -18,6 +18,7 @@ MEANING: dict[Kind, str] = {
     "zombie": "a write of a revoked epoch that was accepted",
     "conserve": "accepted, and neither finished nor refused nor under way",
     "order": "not in the order of its session",
+    "broken": "a promise that a fault itself has looked at",
     "false": "an owner fenced without a fault",
 }
 KEPT = 5

@@ -5,14 +5,16 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections import defaultdict
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
 
+from chaos.core.criteria import CRITERIA, Outcome, together
 from chaos.core.history import History
 from chaos.core.hits import Hit
 from chaos.core.measure import Impact, Measured, measure
-from chaos.core.scenario import LEADER_KILLED, NODES_KILLED
+from chaos.core.scenario import ALONE, LEADER_KILLED, NODES_KILLED
 from chaos.core.stats import percentile
 from chaos.core.verdict import Verdict, judge
 
@@ -45,6 +47,8 @@ HEADLINE_TARGETS: dict[str, Target] = {
     **{kind: Target(0) for kind in ZEROES},
     "verdict": Target(1, at_least=True),
 }
+LEADER_FAULTS = {LEADER_KILLED, "queue-leader-ended"}
+"""Faults after which the queue may take nothing for a moment."""
 SIZES = ("sessions", "bound_at_fault", "sessions_hit")
 """Targets of the size of the run, not of the product."""
 
@@ -82,6 +86,18 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     think: float = 1.0
     """Users thought so many times longer than they would: the machine was too busy."""
 
+    @property
+    def outcome(self) -> Outcome:
+        """What verdict and targets come to; a target without a figure is not known to be reached."""
+        verdicts: dict[str, Outcome] = {"true": "pass", "unknown": "unknown", "false": "fail"}
+        met: list[Outcome] = [verdicts[self.verdict.verdict]]
+        for name, target in self.targets.items():
+            if name not in self.figures:
+                met.append("unknown")
+            elif name != "verdict":
+                met.append("pass" if target.is_met(self.figures[name]) else "fail")
+        return together(met)
+
     def missed(self) -> list[str]:
         """Return the figures that do not reach their target."""
         return [
@@ -99,12 +115,7 @@ def conclude(history: History) -> Findings:
     verdict = judge(history, is_quiet=header is not None and not settings.get("schedule"))
     measured = measure(history)
     run = header.run if header else "unknown"
-    targets = dict(HEADLINE_TARGETS)
-    if run != "headline":
-        targets = {name: target for name, target in targets.items() if name not in SIZES}
     figures = _figures(measured, verdict)
-    if LEADER_KILLED not in faults:
-        targets.pop("queue_gap_s")
     return Findings(
         run=run,
         seed=header.seed if header else 0,
@@ -113,7 +124,7 @@ def conclude(history: History) -> Findings:
         settings=settings,
         verdict=verdict,
         figures=figures,
-        targets=targets,
+        targets=_targets(run, faults),
         measured=measured,
         lines=_lines(history, measured),
         end_s=history.end_s,
@@ -121,10 +132,24 @@ def conclude(history: History) -> Findings:
     )
 
 
+def _targets(run: str, faults: Collection[str]) -> dict[str, Target]:
+    if run.startswith(ALONE):
+        criteria = CRITERIA[run.removeprefix(ALONE)]
+        return {name: Target(most) for name, most in criteria.most.items()} | {
+            kind: Target(0) for kind in ZEROES
+        }
+    targets = dict(HEADLINE_TARGETS)
+    if run != "headline":
+        targets = {name: target for name, target in targets.items() if name not in SIZES}
+    if not LEADER_FAULTS & set(faults):
+        targets.pop("queue_gap_s")
+    return targets
+
+
 def _figures(measured: Measured, verdict: Verdict) -> dict[str, float]:
     """Return the figures by their names; one that was not measured is not among them."""
     first = _first(measured, NODES_KILLED) or next(iter(measured.impacts), None)
-    leader = _first(measured, LEADER_KILLED)
+    leader = next((one for one in measured.impacts if one.fault in LEADER_FAULTS), None)
     found: dict[str, float | None] = {
         "sessions": measured.sessions,
         "bound_at_fault": measured.bound_at_fault,
@@ -141,6 +166,7 @@ def _figures(measured: Measured, verdict: Verdict) -> dict[str, float]:
         **{kind: float(verdict.counts.get(kind, 0)) for kind in ZEROES},  # type: ignore[call-overload]  # kinds
         "order": verdict.counts["order"],
         "false_fences": verdict.counts["false"],
+        "fences": measured.fences,
         "stall": measured.stall,
         "redo": first.redo if first else None,
         "turns": measured.turns,

@@ -1,4 +1,4 @@
-"""What must hold of each fault done alone, as data; and the judgement over what was measured. Pure.
+"""What must hold of each fault done alone, as data.
 
 Besides these bounds every run must have nothing lost, doubled, forked, stale or written by a zombie, and each accepted task
 its end: those are the checkers' matter.
@@ -6,7 +6,7 @@ its end: those are the checkers' matter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -30,16 +30,6 @@ class Criteria(msgspec.Struct, frozen=True):
     """In the list of faults."""
     most: Mapping[Figure, float]
     """Figure -> the most that it may be."""
-
-
-class Line(msgspec.Struct, frozen=True):
-    """One figure against its bound."""
-
-    figure: str
-    most: float
-    value: float | None
-    """None: it was not measured."""
-    outcome: Outcome
 
 
 def _recover(
@@ -93,30 +83,7 @@ CRITERIA: Mapping[str, Criteria] = {
 """Fault -> what must hold; the number is its place in the list of faults (docs/chaos-faults.md)."""
 
 
-def lines(fault: str, figures: Mapping[str, float | None]) -> tuple[Line, ...]:
-    """Return each bound of a fault against what was measured.
-
-    Args:
-        fault: its name.
-        figures: figure -> its value; None, or absent: it was not measured.
-
-    Raises:
-        KeyError: there is no such fault.
-    """
-    found = []
-    for figure, most in CRITERIA[fault].most.items():
-        value = figures.get(figure)
-        found.append(Line(figure, most, value, _outcome(value, most)))
-    return tuple(found)
-
-
-def _outcome(value: float | None, most: float) -> Outcome:
-    if value is None:
-        return "unknown"
-    return "pass" if value <= most else "fail"
-
-
-def together(outcomes: tuple[Outcome, ...]) -> Outcome:
+def together(outcomes: Sequence[Outcome]) -> Outcome:
     """Return what several outcomes come to: one failure is a failure, and what is not known is no pass."""
     if "fail" in outcomes:
         return "fail"
