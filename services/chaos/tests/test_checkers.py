@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from chaos.core.check.book import ZERO, Kind
-from chaos.core.rows import Effect, Op, Seen, Stored
+from chaos.core.rows import Effect, Nemesis, Op, Seen, Stored
 from chaos.core.verdict import judge
 from chaos.testing.made import SID, Made
 
@@ -137,6 +137,12 @@ def lose_a_workspace(made: Made) -> None:
     made.version("running", is_lost=True)
 
 
+def break_a_promise(made: Made) -> None:
+    """A fault looks at what it did itself, and it is not as promised."""
+    row = Nemesis(time=made.tick(), type="failed", fault="poison-task", detail="it ended ok")
+    made.rows.append(row)
+
+
 SPOILED: list[tuple[Callable[[Made], None], Kind]] = [
     (lose_a_turn, "lost"),
     (lose_the_newest, "lost"),
@@ -153,6 +159,7 @@ SPOILED: list[tuple[Callable[[Made], None], Kind]] = [
     (go_back_to_an_old_epoch, "zombie"),
     (forget_a_task, "conserve"),
     (swap_turns, "order"),
+    (break_a_promise, "broken"),
 ]
 
 
