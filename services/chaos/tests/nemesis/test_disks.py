@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from chaos.nemesis.disks import NoDisk, PowerDisk, fill, mount_small, takes_a_byte, unmount
+from chaos.adapters.disks import NoDisk, PowerDisk, fill, mount_small, takes_a_byte, unmount
 from chaos.nemesis.servers import turn_over
 
 SIZE_MIB = 32

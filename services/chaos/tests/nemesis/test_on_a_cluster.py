@@ -11,9 +11,10 @@ from random import Random
 import pytest
 
 from agent_sandbox import Client
+from agent_sandbox.embedded.table import Kind
 from chaos.adapters.cluster import Embedded, embedded
+from chaos.adapters.ground import NoGround
 from chaos.nemesis import FAULTS
-from chaos.nemesis.ground import NoGround
 from chaos.ports import Need
 from shared.errors import ServiceError
 from shared.pools import PoolSpec
@@ -30,6 +31,7 @@ SESSIONS = 4
 LASTS_S = 6.0
 """Long enough for a node to be given up."""
 WELL_S = 90.0
+KINDS: tuple[Kind, ...] = ("server", "node", "manager")
 PROCESSES = (
     "nodes-killed", "nodes-stopped", "queue-leader-killed", "queue-leader-ended", "pool-manager-killed",
     "pool-managers-killed", "checkpointer-killed", "checkpointer-stopped", "double-fault", "server-wiped",
@@ -76,7 +78,7 @@ async def is_well(cluster: Embedded, client: Client) -> None:
     """Wait until everything runs again, and something new is done."""
     async with asyncio.timeout(WELL_S):
         while True:
-            rows = [row for kind in ("server", "node", "manager") for row in cluster.rows(kind)]  # type: ignore[arg-type]
+            rows = [row for kind in KINDS for row in cluster.rows(kind)]
             if all(
                 row.state == "running" and row.process and row.process.is_alive() for row in rows
             ):

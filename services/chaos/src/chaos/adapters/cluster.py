@@ -19,7 +19,7 @@ from agent_sandbox.embedded.pools import to_toml
 from agent_sandbox.embedded.table import Kind, Row, read_table
 from agent_sandbox.embedded.up import down, up
 from agent_sandbox.embedded.wishes import Wishes
-from chaos.nemesis.ground import laid
+from chaos.adapters.ground import laid
 from chaos.ports import Ground, Need
 from shared.bus import Bus, BusOptions
 from shared.errors import ServiceError, Unavailable

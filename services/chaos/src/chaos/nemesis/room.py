@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
+from chaos.adapters.disks import fill, takes_a_byte
 from chaos.core.dice import Dice
 from chaos.nemesis.base import Base, aside
-from chaos.nemesis.disks import fill, takes_a_byte
 from chaos.ports import Injected, Need, Site
 
 

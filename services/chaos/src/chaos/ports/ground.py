@@ -1,4 +1,4 @@
-"""What some faults need before the cluster comes up (`chaos.nemesis.ground` lays it)."""
+"""What some faults need before the cluster comes up (`chaos.adapters.ground` lays it)."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ import msgspec
 
 from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.embedded.programs import manager_names
-from chaos.nemesis.disks import NoDisk, PowerDisk, mount_small, unmount
+from chaos.adapters.disks import NoDisk, PowerDisk, mount_small, unmount
 from chaos.ports import Ground, Need
 from shared.cluster import open_layout
 from shared.cluster.ports import GATEWAYS, LOOPBACK, ServerPorts
