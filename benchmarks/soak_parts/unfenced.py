@@ -1,4 +1,5 @@
-"""The negative control: a build in which an owner's epoch fences nothing. Only tests run it; no switch leads here.
+"""The negative control: a build in which an owner's epoch fences nothing, and others that are broken on purpose. Only tests
+run them; no switch leads here.
 
 The packages are copied into a folder of their own and changed there; the cluster's processes import them from there.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +21,9 @@ SOURCES = (
     ROOT / "services" / "pool-manager" / "src",
     ROOT / "services" / "local-node" / "src",
 )
-CHANGES = (
+Changes = Sequence[tuple[str, str, str]]
+"""File, what stands there once, what stands there then."""
+CHANGES: Changes = (
     (
         "worker_agent/loops/commit.py",  # whoever has the session, the owner writes on
         "            if found is None or not is_mine(found[0], held.hold):\n",
@@ -42,11 +45,10 @@ CHANGES = (
         "                    messages.encode(record),\n",
     ),
 )
-"""File, what stands there once, what stands there then."""
 
 
-def build(folder: Path) -> None:
-    """Copy the packages and take the fence away.
+def build(folder: Path, changes: Changes = CHANGES) -> None:
+    """Copy the packages and take the fence away, or something else.
 
     Raises:
         CannotMeasure: the source has changed, and with it what must be changed here.
@@ -55,16 +57,16 @@ def build(folder: Path) -> None:
         shutil.copytree(
             source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
         )
-    take_away(folder)
+    take_away(folder, changes)
 
 
-def take_away(folder: Path) -> None:
-    """Take the fence out of a copy.
+def take_away(folder: Path, changes: Changes = CHANGES) -> None:
+    """Take the fence, or something else, out of a copy.
 
     Raises:
         CannotMeasure: what is to be taken away is not there.
     """
-    for name, before, after in CHANGES:
+    for name, before, after in changes:
         path = folder / name
         text = path.read_text()
         if text.count(before) != 1:

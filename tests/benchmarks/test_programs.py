@@ -39,6 +39,7 @@ FIGURES = {
     "tti": "start_alone_p50_ms warm_p50_ms warm_p99_ms warm_share",
 }
 ELSEWHERE = {
+    "chaos": "tests/chaos/test_headline.py",
     "kubernetes-recovery": "tests/kubernetes/test_benchmarks.py",
     "kubernetes-tti": "tests/kubernetes/test_benchmarks.py",
     "objects": "tests/e2e/test_objects.py",

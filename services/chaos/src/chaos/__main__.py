@@ -71,6 +71,9 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     run.add_argument("--nodes", type=int, help="another number of virtual nodes (10)")
     run.add_argument("--seconds", type=float, help="quiet: length (600)")
     run.add_argument("--out", type=Path, help="new folder for history and report")
+    run.add_argument(
+        "--isolation", default="auto", help="class of the sandboxes; auto: the strongest there is"
+    )
     run.add_argument("--json", action="store_true", help="print the figures as one line of JSON")
     run.add_argument("--quiet", action="store_true", help="no live progress, lines only")
     judge = verbs.add_parser(
@@ -105,18 +108,28 @@ def _run(given: argparse.Namespace) -> int:
     scenario = scenario_of(given)
     out = given.out or Path(f"chaos-{scenario.name}-{given.seed}-{time.strftime('%Y%m%d-%H%M%S')}")
     is_live = sys.stderr.isatty() and not (given.quiet or given.json)
-    order = app.Order(scenario=scenario, seed=given.seed, out=out, is_live=is_live)
-    found = asyncio.run(_ended_by_sigterm(order))
+    order = app.Order(
+        scenario=scenario, seed=given.seed, out=out, isolation=given.isolation, is_live=is_live
+    )
+    found = asyncio.run(_ended_by_signals(order))
     if given.json:
         print(msgspec.json.encode(found.figures).decode())  # noqa: T201 - what was asked for
     return _conclude(found, out)
 
 
-async def _ended_by_sigterm(order: app.Order) -> Findings:
-    """Run; SIGTERM ends it as SIGINT does, so that nothing is left running."""
+async def _ended_by_signals(order: app.Order) -> Findings:
+    """Run; SIGINT and SIGTERM end it, once: a second one must not disturb the end, which leaves nothing running."""
     me = asyncio.current_task()
     assert me is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, me.cancel)
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        if not me.cancelling():
+            say("ending: what was started is taken down")
+            me.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, end)
     return await app.run(order, say)
 
 

@@ -46,6 +46,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     out: Path
     """A new folder: history and report."""
+    isolation: str = "auto"
+    """Class of the sandboxes; `auto`: the strongest that this machine has."""
     is_live: bool = False
     """Draw how it stands in the terminal."""
 
@@ -83,6 +85,7 @@ async def _run(order: Order, notes: HistoryFile, say: Say) -> None:
         stock=scenario.stock,
         pods_max=2 * scenario.sessions + 3 * scenario.stock,
         idle_release_s=scenario.idle_release_s,
+        isolation=order.isolation,  # type: ignore[arg-type]  # the pool checks it
     )
     stage = Stage(notes, Pace(), Standing())
     needs = frozenset(need for fault in scenario.faults() for need in FAULTS[fault].needs)

@@ -76,7 +76,7 @@ def measure(history: History) -> Measured:
     impacts = [_impact(row, hits_of(row, found), history) for row in injected]
     first_s = min((row.time for row in injected), default=history.end_s)
     turns = [call for call in history.calls if call.invoke.f == "append"]
-    bad = [call for call in history.calls if is_error(call)]
+    bad = [call for call in history.calls if is_error(call, history.end_s)]
     sessions = {call.invoke.session for call in turns if call.is_ok}
     lost_s = sum(
         hit.recover_s or 0.0 for impact in impacts for hit in impact.hits if hit.kind != "idle"
@@ -106,18 +106,19 @@ def measure(history: History) -> Measured:
     )
 
 
-def is_error(call: Call) -> bool:
-    """Return whether a user would call it an error: it failed, or took over 30 s, its own work left out."""
-    if call.end is None:
-        return False
-    return call.end.type != "ok" or call.ended_at - call.invoke.time > SLOW_S
+def is_error(call: Call, end_s: float) -> bool:
+    """Return whether a user would call it an error: it failed, or took over 30 s, as far as the run went."""
+    if call.end is not None and call.end.type != "ok":
+        return True
+    return min(call.ended_at, end_s) - call.invoke.time > SLOW_S
 
 
 def _describe(call: Call) -> str:
-    end = call.end
-    said = "" if end is None else f"{end.type} {end.status or ''} {end.error}".strip()
-    took = call.ended_at - call.invoke.time
-    return f"{call.invoke.token} ({call.invoke.f}, {call.invoke.via}) after {took:.1f} s: {said}"
+    name = f"{call.invoke.token} ({call.invoke.f}, {call.invoke.via})"
+    if call.end is None:
+        return f"{name}: under way when the run was over"
+    said = f"{call.end.type} {call.end.status or ''} {call.end.error}".strip()
+    return f"{name} after {call.ended_at - call.invoke.time:.1f} s: {said}"
 
 
 def _bound_at(versions: dict, at_s: float, sessions: set[str]) -> int:  # type: ignore[type-arg]  # as in Tables
@@ -158,7 +159,7 @@ def _impact(row: Nemesis, hits: Sequence[Hit], history: History) -> Impact:
             for place, name in enumerate(PARTS)
             if whole
         },
-        error_share=sum(map(is_error, calls)) / max(1, len(calls)),
+        error_share=sum(is_error(call, history.end_s) for call in calls) / max(1, len(calls)),
         redo=_redo({hit.task for hit in useful if hit.task}, history),
         out_queue_s=longest_gap(acks, *span),
         out_start_s=longest_gap(starts, *span),
