@@ -13,7 +13,7 @@ import sys
 
 from harness import procs
 from harness.cluster import Private, pool, private_cluster
-from harness.groups import Members, find_members
+from harness.groups import Group, Members, find_members
 from harness.machine import describe_machine, find_commit
 from harness.pictures import Series
 from harness.report import Report, Target, table
@@ -24,6 +24,10 @@ POOL = "idle"
 WORKERS = 300
 TARGETS = (Target("pss_mib_300", 8), Target("cpu_cores_300", 0.15), Target("nats_cores_300", 0.15))
 QUIET_CORES = 0.1
+BESIDE: tuple[Group, ...] = (
+    "nodes", "managers", "edges", "checkpointers", "worker_zygotes", "sandbox_zygotes", "supervisor",
+)  # fmt: skip
+"""What else uses processor time while workers wait."""
 
 
 def parse() -> argparse.Namespace:
@@ -74,7 +78,7 @@ async def measure_cpu(report: Report, cluster: Private, count: int, seconds: flo
     usage = between(first, last)
     report.add(f"cpu_cores_{count}", used_s / usage.seconds)
     report.add(f"nats_cores_{count}", usage.cores["nats"])
-    for group in ("nodes", "managers", "edges", "worker_zygotes", "sandbox_zygotes", "supervisor"):
+    for group in BESIDE:
         report.add(f"{group}_cores_{count}", usage.cores[group])
     report.add("elsewhere_cores", usage.elsewhere)
     if usage.elsewhere > QUIET_CORES:
@@ -88,7 +92,7 @@ def measure_memory(report: Report, cluster: Private, count: int) -> None:
     members = find_members(cluster.roots(), procs.scan())
     try:
         workers, sandboxes = (_sizes(members.workers), _sizes(members.sandboxes))
-        zygotes = _sizes(list(members.zygotes))
+        zygotes, checkpointers = _sizes(list(members.zygotes)), _sizes(members.checkpointers)
     except PermissionError:
         report.notes.append(
             "memory was not measured: that of confined processes is shown to root only"
@@ -98,6 +102,7 @@ def measure_memory(report: Report, cluster: Private, count: int) -> None:
     report.add(f"pss_worker_mib_{count}", sum(workers) / count)
     report.add(f"pss_sandbox_mib_{count}", sum(sandboxes) / count)
     report.add("pss_zygotes_mib", sum(zygotes))
+    report.add("pss_checkpointers_mib", sum(checkpointers))
     report.sections.append(_memory_table(members, workers, sandboxes))
 
 

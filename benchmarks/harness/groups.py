@@ -12,10 +12,10 @@ from typing import Literal, NamedTuple
 from harness.procs import Process, children_of, descendants, read_command
 
 Group = Literal[
-    "nats", "edges", "managers", "nodes", "worker_zygotes", "sandbox_zygotes", "workers", "sandboxes", "supervisor", "client",
+    "nats", "edges", "managers", "nodes", "checkpointers", "worker_zygotes", "sandbox_zygotes", "workers", "sandboxes", "supervisor", "client",
 ]  # fmt: skip
 GROUPS: tuple[Group, ...] = (
-    "nats", "edges", "managers", "nodes", "worker_zygotes", "sandbox_zygotes", "workers", "sandboxes", "supervisor", "client",
+    "nats", "edges", "managers", "nodes", "checkpointers", "worker_zygotes", "sandbox_zygotes", "workers", "sandboxes", "supervisor", "client",
 )  # fmt: skip
 
 
@@ -34,6 +34,7 @@ class Roots(NamedTuple):
 class Members(NamedTuple):
     """Living processes by what they do."""
 
+    checkpointers: list[int]
     zygotes: dict[int, Literal["worker_zygotes", "sandbox_zygotes"]]
     workers: list[int]
     """Each worker's trusted half."""
@@ -48,17 +49,25 @@ def is_sandbox_zygote(command: Sequence[str]) -> bool:
     return "-S" in command
 
 
+def is_checkpointer(command: Sequence[str]) -> bool:
+    """Return whether a node's child is its checkpointer."""
+    return "checkpointer" in command
+
+
 def find_members(
     roots: Roots,
     processes: Mapping[int, Process],
     command_of: Callable[[int], Sequence[str]] = read_command,
 ) -> Members:
-    """Return the zygotes below the nodes, and the processes below them."""
+    """Return what is below the nodes: their checkpointers, their zygotes, and what these have forked."""
     children = children_of(processes)
-    members = Members({}, [], [], [])
+    members = Members([], {}, [], [], [])
     for node in roots.nodes:
         for zygote in children.get(node, []):
-            if is_sandbox_zygote(command_of(zygote)):
+            command = command_of(zygote)
+            if is_checkpointer(command):
+                members.checkpointers.append(zygote)
+            elif is_sandbox_zygote(command):
                 members.zygotes[zygote] = "sandbox_zygotes"
                 members.sandboxes.extend(descendants(zygote, children))
                 members.runners.extend(children.get(zygote, []))
@@ -84,6 +93,7 @@ def ticks_by_group(
     add("edges", roots.edges)
     add("managers", roots.managers)
     add("nodes", roots.nodes)
+    add("checkpointers", members.checkpointers)
     add("supervisor", [roots.supervisor], waited=False)
     add("client", [roots.client], waited=False)
     add("workers", members.workers)

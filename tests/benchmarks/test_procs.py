@@ -48,7 +48,7 @@ def _process(pid: int, parent: int, own: int, waited: int = 0) -> Process:
 
 
 def _cluster(*, second_pod: bool) -> dict[int, Process]:
-    """A supervisor (1) with server, manager and node; the node's two zygotes with one or two pods."""
+    """A supervisor (1) with server, manager and node; the node's checkpointer (22) and two zygotes with one or two pods."""
     pods = [_process(30, 20, 4), _process(40, 21, 2), _process(41, 40, 8)]
     if second_pod:
         pods += [_process(31, 20, 3), _process(42, 21, 5)]
@@ -59,6 +59,7 @@ def _cluster(*, second_pod: bool) -> dict[int, Process]:
             _process(1, 0, 100, 1),
             *(_process(10, 1, 50), _process(11, 1, 20), _process(12, 1, 30), _process(13, 1, 5)),
             *(_process(20, 12, 6, early), _process(21, 12, 7, 5 if early else 0)),
+            _process(22, 12, 60),
             *pods,
             _process(99, 5, 9, 1000),
         ]
@@ -69,6 +70,8 @@ ROOTS = Roots(servers=[10], edges=[13], managers=[11], nodes=[12], supervisor=1,
 
 
 def _command(pid: int) -> Sequence[str]:
+    if pid == 22:
+        return ["python", "-m", "checkpointer"]
     return ["python", "-I", "-S", "-c", "…"] if pid == 21 else ["python", "-I", "-c", "…"]
 
 
@@ -80,9 +83,10 @@ def test_what_a_dead_pod_has_used_stays_counted(second_pod: bool) -> None:
 
     assert ticks_by_group(ROOTS, processes, members) == {
         "nats": 50, "edges": 5, "managers": 20, "nodes": 30, "worker_zygotes": 6, "sandbox_zygotes": 7, "workers": 7,
-        "sandboxes": 15, "supervisor": 100, "client": 9,
+        "checkpointers": 60, "sandboxes": 15, "supervisor": 100, "client": 9,
     }  # fmt: skip
     assert sorted(members.runners) == ([40, 42] if second_pod else [40])
+    assert (members.checkpointers, sorted(members.zygotes)) == ([22], [20, 21])
 
 
 def test_a_real_child_is_counted_alive_and_dead() -> None:
