@@ -92,6 +92,13 @@ def test_a_value_out_of_its_limit_is_named(name: str, text: str, expected: str) 
     assert expected in said
 
 
+def test_an_item_may_hold_commas_and_backslashes() -> None:
+    """Patterns of files have them; a backslash before anything else is itself."""
+    given = load(Sample, "POOL_", {"POOL_SERVERS": r"a\,b, \\,c\d,\e"})
+
+    assert given.servers == ("a,b", "\\", r"c\d", r"\e")
+
+
 def test_a_missing_variable_is_named() -> None:
     """As it would have to be written."""
     assert problems() == "POOL_SERVERS: missing"
@@ -106,7 +113,8 @@ def test_every_problem_is_named_at_once() -> None:
 
 
 word = st.text(
-    st.characters(codec="ascii", exclude_characters=",", exclude_categories=["Cc", "Z"]), min_size=1
+    st.characters(codec="ascii", exclude_categories=["Cc", "Z"]) | st.sampled_from(",\\"),
+    min_size=1,
 )
 
 

@@ -10,6 +10,7 @@ from pool_manager.core.lost import Bounds, Detector
 from pool_manager.core.nodes import Nodes
 from pool_manager.core.rescues import Checkpointers
 from pool_manager.core.table import Row
+from shared.limits import WORKSPACE_BYTES_MAX
 from shared.messages import PodGone
 from shared.pools import OnInterrupt
 from shared.record import Record
@@ -88,7 +89,8 @@ def test_a_rescue_has_time_for_what_a_workspace_may_hold() -> None:
 
     assert rescues.patience_ms(RECORD, 100_000_000) == 3_000
     assert rescues.patience_ms(large, 0) == 2_000 + 4 * gib // 100_000
-    assert rescues.patience_ms(RECORD, 1 << 50) == 60_000
+    assert rescues.patience_ms(RECORD, 20 * gib) == 2_000 + 20 * gib // 100_000
+    assert rescues.patience_ms(RECORD, 1 << 50) == 2_000 + WORKSPACE_BYTES_MAX // 100_000
 
 
 def test_a_rescue_has_a_deadline_of_its_own() -> None:

@@ -102,9 +102,9 @@ def check_pools(pools: Sequence[PoolSpec]) -> tuple[PoolSpec, ...]:
             raise InvalidMessage(f"pool.name: {pool.name!r} is declared twice")
         names.add(pool.name)
         for pattern in pool.exclude:
-            if not pattern.strip("/") or pattern != pattern.strip() or set(pattern) & set(",\0"):
+            if not pattern.strip("/") or pattern != pattern.strip() or "\0" in pattern:
                 raise InvalidMessage(
-                    f"pool {pool.name!r}: exclude: {pattern!r}: a name or path expected, without commas and outer spaces"
+                    f"pool {pool.name!r}: exclude: {pattern!r}: a name or path expected, without outer spaces"
                 )
         if pool.stock > pool.pods_max:
             raise InvalidMessage(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -12,6 +13,8 @@ from msgspec.structs import FieldInfo
 from shared.errors import InvalidMessage
 
 S = TypeVar("S", bound=msgspec.Struct)
+_ITEM = re.compile(r"(?:\\[\\,]|[^,])+")
+_ESCAPED = re.compile(r"\\([\\,])")
 
 
 class SettingsError(Exception):
@@ -21,7 +24,8 @@ class SettingsError(Exception):
 def load(kind: type[S], prefix: str, environ: Mapping[str, str]) -> S:
     """Return settings of type `kind` from the variables that start with `prefix`.
 
-    `POOL_NATS_SERVERS` fills the field `nats_servers` for the prefix `POOL_`. Lists are comma-separated.
+    `POOL_NATS_SERVERS` fills the field `nats_servers` for the prefix `POOL_`. Lists are comma-separated; a comma that
+    belongs to an item, and a backslash before a comma or another one, stand behind a backslash (`join` writes them).
 
     Raises:
         SettingsError: a variable is missing, misspelt or out of its limit (named).
@@ -57,7 +61,13 @@ def _is_list(field: FieldInfo) -> bool:
 
 
 def _items(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",") if item.strip()]
+    items = (_ESCAPED.sub(r"\1", item).strip() for item in _ITEM.findall(text))
+    return [item for item in items if item]
+
+
+def join(items: Iterable[object]) -> str:
+    """Return a list as `load` reads it."""
+    return ",".join(re.sub(r"[\\,]", r"\\\g<0>", str(item)) for item in items)
 
 
 def _problems(
@@ -85,7 +95,5 @@ def to_environ(settings: msgspec.Struct, prefix: str) -> dict[str, str]:
     for name, value in msgspec.structs.asdict(settings).items():
         if value is None:
             continue
-        environ[prefix + name.upper()] = (
-            ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-        )
+        environ[prefix + name.upper()] = join(value) if isinstance(value, tuple) else str(value)
     return environ

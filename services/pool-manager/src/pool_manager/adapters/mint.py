@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from shared.identity import WorkerSigner
 from shared.messages import Credential, PodSpec, Slot
 from shared.pools import PoolSpec
+from shared.settings import join
 
 WORKER = "WORKER_"
 """Prefix of the worker's settings."""
@@ -72,7 +73,7 @@ class SpecMint:
                 f"{WORKER}ON_INTERRUPT": pool.on_interrupt,
                 f"{WORKER}CHECKPOINT_EVERY_S": str(pool.checkpoint_every_s),
                 f"{WORKER}DURABILITY": pool.durability,
-                f"{WORKER}EXCLUDE": ",".join(pool.exclude),
+                f"{WORKER}EXCLUDE": join(pool.exclude),
                 f"{WORKER}FULL_TENANTS": ",".join(self.full_tenants[:TOLD_MAX]),
             },
         )

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from shared.limits import WORKSPACE_BYTES_MAX
 from shared.messages import PodGone
 from shared.pools import OnInterrupt
 from shared.record import Record
@@ -19,8 +20,7 @@ FILES_LEFT = frozenset({"exited", "killed", "sandbox_lost", "zygote_lost"})
 """What a living node says of a pod whose processes are gone and whose files it keeps."""
 GRACE_MS = 2_000
 BYTES_PER_MS = 100_000
-"""100 MB/s, of what the workspace may hold."""
-UNTIL_MAX_MS = 60_000
+"""100 MB/s, of what the workspace may hold; a snapshot holds no more than `WORKSPACE_BYTES_MAX`."""
 LATE_S = 1.0
 """Clocks, and the way of messages: a rescue is called late by others only after so much more."""
 
@@ -132,7 +132,7 @@ def patience_ms(record: Record, disk_bytes: int) -> int:
     """
     ref = newest(record)
     size = max(disk_bytes, 2 * ref.bytes if ref is not None else 0)
-    return min(GRACE_MS + size // BYTES_PER_MS, UNTIL_MAX_MS)
+    return GRACE_MS + min(size, WORKSPACE_BYTES_MAX) // BYTES_PER_MS
 
 
 def job_of(rescuing: Record) -> str:
