@@ -112,6 +112,19 @@ async def test_an_answer_says_the_next_state_as_soon_as_it_is_reached(
         assert (await again).state == "done"
 
 
+async def test_an_answer_says_why_the_store_keeps_the_job_waiting(bench: Bench) -> None:
+    """From the first one on, not once the job has given up a minute later; one that is done has waited."""
+    why = ["no route to it"]
+    async with asyncio.TaskGroup() as tasks:
+        own = Desk(bench, tasks, lambda: why[0])
+        first = await own.answer(POD, asking())
+        bench.end.set()
+        last = await until_end(own, asking(knows="running"))
+
+    assert (first.state, first.waits) == ("running", "no route to it")
+    assert (last.state, last.waits) == ("done", "")
+
+
 async def test_jobs_of_one_pod_follow_one_another(desk: Desk, bench: Bench) -> None:
     """Two snapshots of one workspace at once would read each other's half-written state; other pods do not wait."""
     asks = [asking(1), asking(2), asking(3, pod="default-1-1")]

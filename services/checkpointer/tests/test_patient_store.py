@@ -10,6 +10,7 @@ import pytest
 
 from checkpointer.adapters.stores.local import LocalStore
 from checkpointer.core.patience import WAIT_MAX_S, wait_s
+from checkpointer.loops import patient_store
 from checkpointer.loops.patient_store import PatientStore
 from checkpointer.ports.blobs import PackMissing
 from checkpointer.testing.fault_store import Fault, FaultStore, at
@@ -49,6 +50,7 @@ async def test_an_upload_ends_at_its_time_and_says_why(faults: FaultStore) -> No
         await patient.size("acme/session01/01J8ZQ5XKQJ9V3N7C2B4D6F8G0")
     assert (patient.state.up, patient.state.since_s) == (False, since)
     assert "the fault store refuses call" in patient.state.reason
+    assert patient.waits == patient.state.reason
 
     faults.down = False
     with pytest.raises(NotFound):
@@ -67,6 +69,23 @@ async def test_a_read_goes_on_when_the_store_is_back(faults: FaultStore) -> None
     async with asyncio.timeout(WAIT_MAX_S + 1):
         assert await reading == b"nte"
     assert patient.state.up
+
+
+async def test_a_call_that_takes_long_is_told_while_it_lasts(
+    faults: FaultStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that hangs is not known to be down until its call ends: who waits for it learns that at once."""
+    monkeypatch.setattr(patient_store, "SLOW_S", 0.05)
+    patient = PatientStore(faults)
+    faults.plan = at(0, "late")
+    uploading = asyncio.create_task(patient.upload("acme", "session01", b"content"))
+
+    await until(lambda: patient.waits != "")
+    assert patient.waits == "the store of packs has not answered for 0.05 s"
+    assert patient.state.up
+    faults.let_go()
+    await uploading
+    assert patient.waits == ""
 
 
 async def test_half_a_listing_is_an_error(faults: FaultStore) -> None:

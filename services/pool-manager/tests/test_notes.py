@@ -37,9 +37,11 @@ def test_a_lost_attempt_has_the_id_that_its_worker_would_have_given_it() -> None
     told: list[Span] = []
     record = owned(PARENT)
     hit = TaskInHand.first(record)
-    with noting(told).recovering(record, hit, DEATH, 5 * 10**9):
+    with noting(told).recovering(record, hit, DEATH, 5 * 10**9) as own:
         pass
     lost, recover = told
+    assert own is not None
+    assert (own.trace_id, own.span_id) == (TRACE, recover.id)
     trace = hit.trace_in(record, Sampling())
 
     assert (lost.id, lost.trace) == (trace.attempt("session-1", 1).span_id, TRACE)
@@ -72,8 +74,8 @@ def test_not_sampled_no_task_or_off_nothing_is_told(record: Record, hit: bool, o
     """And the work goes on."""
     told: list[Span] = []
     notes = noting(told) if on else Notes()
-    with notes.recovering(record, TaskInHand.first(record) if hit else None, DEATH, 1):
-        pass
+    with notes.recovering(record, TaskInHand.first(record) if hit else None, DEATH, 1) as own:
+        assert own is None
     with notes.waking(record, None, "batch"):
         pass
 

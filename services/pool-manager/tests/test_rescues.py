@@ -14,6 +14,7 @@ from shared.limits import WORKSPACE_BYTES_MAX
 from shared.messages import PodGone
 from shared.pools import OnInterrupt
 from shared.record import Record
+from shared.traces import Context
 from shared.workspace import CheckpointerBeat, SnapshotRef
 
 RECORD = Record(
@@ -83,7 +84,7 @@ def test_a_checkpointer_is_asked_while_it_is_heard_and_its_store_works() -> None
 
 
 def test_a_rescue_has_time_for_what_a_workspace_may_hold() -> None:
-    """Two seconds, and a second for each 100 MB; a minute at most."""
+    """Two seconds, and a second for each 100 MB of what a snapshot may hold."""
     gib = 1 << 30
     large = replace(RECORD, boundary=SnapshotRef(id="a" * 64, pack="t/s/p", at_ms=1, bytes=2 * gib))
 
@@ -91,6 +92,17 @@ def test_a_rescue_has_time_for_what_a_workspace_may_hold() -> None:
     assert rescues.patience_ms(large, 0) == 2_000 + 4 * gib // 100_000
     assert rescues.patience_ms(RECORD, 20 * gib) == 2_000 + 20 * gib // 100_000
     assert rescues.patience_ms(RECORD, 1 << 50) == 2_000 + WORKSPACE_BYTES_MAX // 100_000
+
+
+def test_a_rescue_belongs_to_the_trace_of_the_recovery() -> None:
+    """Its span hangs there; whoever adopts it later, and asks for the same job, has none."""
+    rescuing = replace(RECORD, state="rescuing", rescue_pod="w", rescue_until_ms=5_000)
+    own = Context("a" * 32, "b" * 16, state="x=1")
+
+    ask = rescues.ask_of(rescuing, 1_000, own)
+
+    assert (ask.traceparent, ask.tracestate) == (own.traceparent, "x=1")
+    assert rescues.ask_of(rescuing, 1_000) == replace(ask, traceparent="", tracestate="")
 
 
 def test_a_rescue_has_a_deadline_of_its_own() -> None:

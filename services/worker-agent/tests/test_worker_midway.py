@@ -120,6 +120,26 @@ class TestInTheMiddle:
         assert truth.results[SESSION].status == "ok"
         assert pod.sandbox.acts.count("freeze") == pod.sandbox.acts.count("thaw")
 
+    async def test_why_the_store_keeps_a_save_waiting_is_said_while_it_waits(
+        self, place: Place
+    ) -> None:
+        """Not once the job has given up, a minute later; and not any more once it goes on."""
+        pod, truth = place.new_pod(), place.truth
+        place.checkpointer.waits = "no route to the store"
+        seen: list[tuple[str | None, str]] = []
+
+        async def look() -> None:
+            await until(lambda: pod.says[1] != "")
+            seen.append(pod.says)
+            place.checkpointer.waits = ""
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(look())
+            await pod.hold(truth, kept_session(truth), checkpoint_every_s=3600)
+
+        assert seen == [("saving", "no route to the store")]
+        assert (truth.results[SESSION].status, pod.says) == ("ok", (None, ""))
+
     @pytest.mark.timeout(120)
     @pytest.mark.parametrize("outage_s", [0.3, pytest.param(20.0, marks=pytest.mark.slow)])
     async def test_an_outage_of_the_store_in_mid_run_costs_time_only(

@@ -184,6 +184,8 @@ class CheckpointAnswer(Message, frozen=True, kw_only=True, omit_defaults=True):
     there was none and the workspace is empty."""
     torn: tuple[str, ...] = ()
     """Paths that changed while they were read: their former content was kept."""
+    waits: str = ""
+    """Why the store keeps it waiting, or did until it failed; empty: it does not."""
     error: ErrorInfo | None = None
     """Of `failed`: `unavailable` and `outcome_unknown` (the store), `limit_exceeded` (names path and limit), `stale_epoch`,
     `not_found` (the snapshot), `invalid_message` (a snapshot that can't be read)."""

@@ -73,7 +73,7 @@ async def run(settings: CheckpointerSettings, stop: Stop) -> None:
         voice = BusVoice(bus, settings.node)
         work = Measured(_work(settings, bus, opening), book, settings.age_bound_s, voice)
         async with asyncio.TaskGroup() as tasks:
-            desk = Desk(work, tasks)
+            desk = Desk(work, tasks, opening.waits)
             await _serve(settings, bus, desk, tasks)
             at = Failpoints(settings.failpoints, "checkpointer").at
             looker = SnapshotLooker(lambda: opening.store)

@@ -29,6 +29,7 @@ from worker_agent.settings import WorkerSettings
 NODE = "n"
 FIRST = "task-0001"
 """The first of the inbox."""
+WAITS_S = 0.02
 DIED = Death(cause="process_exit", process_died=True, silent_ms=20)
 
 
@@ -71,6 +72,8 @@ class Checkpointer:
         """Awaited in the middle of each save, before the tree is read."""
         self.changed = asyncio.Event()
         """Set with each ask."""
+        self.waits = ""
+        """While it is not empty no job goes on, and this is why."""
 
     async def serve(self, bus: Bus) -> None:
         """Begin to answer."""
@@ -84,6 +87,9 @@ class Checkpointer:
         await bus.subscribe(subjects.checkpoint(NODE, "*"), heard)
 
     async def _answer(self, ask: CheckpointAsk) -> CheckpointAnswer:
+        if self.waits:
+            await asyncio.sleep(WAITS_S)
+            return CheckpointAnswer(job=ask.job, state="running", waits=self.waits)
         if ask.job not in self._ended:
             self.begun.append(ask)
             self._ended[ask.job] = await self._done(ask)

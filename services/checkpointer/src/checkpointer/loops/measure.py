@@ -15,7 +15,7 @@ from checkpointer.ports import Spans
 from checkpointer.ports.blobs import PackMissing
 from checkpointer.ports.engine import Progress
 from shared import logs
-from shared.errors import Damaged, ServiceError
+from shared.errors import ServiceError
 from shared.metrics import Book, declared
 from shared.traces import PlainTracer
 from shared.traces.context import parse_context
@@ -27,8 +27,6 @@ log = logs.get(__name__)
 EVERY_S = 1.0
 SPANS_KEPT = 512
 """Spans that wait for their turn; older ones are dropped."""
-READERS = frozenset({"restore", "save", "rescue"})
-"""Jobs that read packs: of the snapshot that they bring, or build on."""
 
 
 class Measured:
@@ -73,11 +71,11 @@ class Measured:
             outcome = "done"
         except ServiceError as exc:
             outcome = exc.code
-            if isinstance(exc, (Damaged, PackMissing)) and ask.op in READERS:
-                note_bad(self._book, ask.op, is_missing=isinstance(exc, PackMissing))
             raise
         finally:
             now = time.monotonic()
+            for bad in progress.bad:
+                note_bad(self._book, ask.op, is_missing=isinstance(bad, PackMissing))
             self._book.add(declared.CHECKPOINT_JOBS, ask.op, outcome)
             self._book.observe(declared.CHECKPOINT_DURATION, ask.op, seconds=now - began)
             self._book.add(declared.CHECKPOINT_BYTES, ask.op, amount=progress.done_bytes)

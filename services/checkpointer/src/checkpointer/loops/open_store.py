@@ -86,6 +86,10 @@ class Opening:
         state = self._store.state
         return "" if state.up else state.reason
 
+    def waits(self) -> str:
+        """Return why jobs wait for the store now, be it up or not; empty: they don't."""
+        return self._why if self._store is None else self._store.waits
+
     async def save(
         self, place: Place, owner: Owner, parent: SnapshotRef | None, progress: Progress
     ) -> SnapshotRef | None:

@@ -29,6 +29,8 @@ log = logs.get(__name__)
 
 STALL_S = 300.0
 """Longest time for one call, all tries together, seconds."""
+SLOW_S = 3.0
+"""A call that takes longer is told to whoever waits for it."""
 T = TypeVar("T")
 
 
@@ -46,6 +48,17 @@ class PatientStore:
         """How the store is, by the newest call."""
         self.stall_s = stall_s
         self._store = store
+        self._asked: dict[object, float] = {}
+        """Since when each call is under way."""
+
+    @property
+    def waits(self) -> str:
+        """Why jobs wait for the store now; empty: they don't. A store that takes its time need not be down."""
+        if not self.state.up:
+            return self.state.reason
+        since = min(self._asked.values(), default=None)
+        is_slow = since is not None and time.monotonic() - since > SLOW_S
+        return f"the store of packs has not answered for {SLOW_S:g} s" if is_slow else ""
 
     @property
     def id(self) -> str:
@@ -134,11 +147,15 @@ class PatientStore:
                 await asyncio.sleep(pause_s)
 
     async def _note(self, call: Callable[[], Awaitable[T]]) -> T:
+        mine = object()
+        self._asked[mine] = time.monotonic()
         try:
             answer = await call()
         except ServiceError as exc:
             self._failed(exc)
             raise
+        finally:
+            del self._asked[mine]
         self._answered()
         return answer
 

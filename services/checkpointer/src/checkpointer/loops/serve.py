@@ -37,8 +37,8 @@ class Job:
     error: ErrorInfo | None = None
     ended_at: float | None = None
 
-    def answer(self) -> CheckpointAnswer:
-        """Return how far it is."""
+    def answer(self, waits: str) -> CheckpointAnswer:
+        """Return how far it is, and why the store keeps it waiting if it does."""
         progress = self.progress
         return CheckpointAnswer(
             job=self.ask.job,
@@ -49,6 +49,7 @@ class Job:
             total_entries=progress.total_entries,
             snapshot=self.snapshot,
             torn=progress.torn,
+            waits="" if progress.state == "done" else waits,
             error=self.error,
         )
 
@@ -56,9 +57,12 @@ class Job:
 class Desk:
     """Takes what is asked. Jobs about one pod follow one another."""
 
-    def __init__(self, work: Work, tasks: asyncio.TaskGroup) -> None:
-        """Run jobs as tasks of `tasks`."""
+    def __init__(
+        self, work: Work, tasks: asyncio.TaskGroup, waits: Callable[[], str] = lambda: ""
+    ) -> None:
+        """Run jobs as tasks of `tasks`; `waits` returns why they wait for the store now, empty where they don't."""
         self._work = work
+        self._waits = waits
         self._tasks = tasks
         self._jobs: dict[str, Job] = {}
         self._running: set[asyncio.Task[None]] = set()
@@ -88,7 +92,7 @@ class Desk:
             log.warning("job.refused", job=ask.job, asker=asker, error=str(exc))
             return CheckpointAnswer(job=ask.job, state="failed", error=exc.info())
         await job.progress.beyond(ask.knows, ANSWER_S)
-        return job.answer()
+        return job.answer(self._waits())
 
     async def drain(self, patience_s: float) -> None:
         """Begin nothing more, let what is under way end for a while, then break it off."""

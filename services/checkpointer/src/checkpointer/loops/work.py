@@ -11,11 +11,19 @@ from checkpointer.core.asks import check_mark, check_record, rescuer
 from checkpointer.core.keeping import kept_for
 from checkpointer.loops import commit_snapshot as snapshots
 from checkpointer.loops.change_head import change_head
+from checkpointer.ports.blobs import PackMissing
 from checkpointer.ports.collecting import Heads, Records
 from checkpointer.ports.engine import Engine, Owner, Place, Progress
 from checkpointer.ports.truth import RecordStore
 from shared import logs
-from shared.errors import Conflict, Forbidden, InvariantBroken, OutcomeUnknown, Unavailable
+from shared.errors import (
+    Conflict,
+    Damaged,
+    Forbidden,
+    InvariantBroken,
+    OutcomeUnknown,
+    Unavailable,
+)
 from shared.kept import find, kept
 from shared.record import Hold, Record
 from shared.transitions import rescued
@@ -84,7 +92,11 @@ class Work:
         if ask.snapshot is None:
             raise InvariantBroken("checked when it was asked")
         await self._check_own(record, ask.snapshot)
-        await self._engine.restore(_place_of(ask), ask.snapshot, progress)
+        try:
+            await self._engine.restore(_place_of(ask), ask.snapshot, progress)
+        except (Damaged, PackMissing) as exc:
+            progress.bad.append(exc)
+            raise
         return ask.snapshot
 
     async def _check_own(self, record: Record, snapshot: SnapshotRef) -> None:
@@ -106,7 +118,11 @@ class Work:
         owner = Owner(epoch=ask.epoch, task=ask.task, position=record.position, exclude=ask.exclude)
 
         async def take(parent: SnapshotRef | None) -> SnapshotRef | None:
-            return await self._engine.save(_place_of(ask), owner, parent, progress)
+            try:
+                return await self._engine.save(_place_of(ask), owner, parent, progress)
+            except (Damaged, PackMissing) as exc:
+                progress.bad.append(exc)
+                raise
 
         who = snapshots.Owner(
             tenant=ask.tenant,

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from shared.errors import ServiceError
 from shared.workspace import JOB_ENDS, JobState, Mark, SnapshotRef
 
 _ORDER: tuple[JobState, ...] = ("running", "scanned", "gate_open", "done", "failed")
@@ -44,6 +45,8 @@ class Progress:
         self.total_entries = 0
         self.torn: tuple[str, ...] = ()
         """Paths that changed while they were read."""
+        self.bad: list[ServiceError] = []
+        """What a save found of its parent: packs that are damaged or gone. It went on without them."""
         self._moved = asyncio.Event()
 
     def reach(self, state: JobState) -> None:

@@ -11,6 +11,7 @@ from shared.limits import WORKSPACE_BYTES_MAX
 from shared.messages import PodGone
 from shared.pools import OnInterrupt
 from shared.record import Record
+from shared.traces import Context
 from shared.workspace import CheckpointAsk, CheckpointerBeat, SnapshotRef
 
 ALIVE_S = 2.0
@@ -160,12 +161,13 @@ def look_of(record: Record, pod: str, left_s: float) -> CheckpointAsk:
     )
 
 
-def ask_of(rescuing: Record, now_ms: int) -> CheckpointAsk:
+def ask_of(rescuing: Record, now_ms: int, trace: Context | None = None) -> CheckpointAsk:
     """Return what the checkpointer is asked.
 
     Args:
         rescuing: the record, as it was written when the owner was given up.
         now_ms: wall clock, milliseconds since 1970.
+        trace: what the rescue's span belongs to; None: it has none.
     """
     return CheckpointAsk(
         job=job_of(rescuing),
@@ -179,4 +181,6 @@ def ask_of(rescuing: Record, now_ms: int) -> CheckpointAsk:
         attempt=rescuing.attempt,
         snapshot=newest(rescuing),
         left_s=max(0.0, (rescuing.rescue_until_ms - now_ms) / 1000),
+        traceparent="" if trace is None else trace.traceparent,
+        tracestate="" if trace is None else trace.state,
     )

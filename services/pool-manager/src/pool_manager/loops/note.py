@@ -11,7 +11,7 @@ from shared.messages import TaskResult
 from shared.record import Death, Record
 from shared.times import time_ms_of
 from shared.traces import PlainTracer, Sampling, Trace, read_context
-from shared.traces.context import trace_of
+from shared.traces.context import Context, trace_of
 from shared.traces.span import OURS, Link
 
 SUBJECT = "Nats-Subject"
@@ -30,8 +30,10 @@ class Notes:
     @contextmanager
     def recovering(
         self, lost: Record, hit: TaskInHand | None, death: Death, start_ns: int
-    ) -> Iterator[None]:
+    ) -> Iterator[Context | None]:
         """While inside, a session whose owner was given up goes to the next one. Tells of the lost attempt first.
+
+        Yields the context of that, for what others do for it; None: there is none to tell of.
 
         Args:
             lost: the record as the lost owner had it.
@@ -40,7 +42,7 @@ class Notes:
             start_ns: when it began to be given up, nanoseconds since 1970.
         """
         if self._tracer is None or self.sampling is None or hit is None:
-            yield
+            yield None
             return
         trace = hit.trace_in(lost, self.sampling)
         if trace.sampled:
@@ -54,7 +56,7 @@ class Notes:
                     span.attributes[f"{OURS}recovery.silent_ms"] = death.silent_ms
                 before = trace.attempt(hit.task, lost.epoch)
                 span.links = (Link.to(before, "lost_attempt"),)
-            yield
+            yield None if span is None else span.context
 
     def ended(self, record: Record, result: TaskResult, begun_ns: int) -> None:
         """Tell of the end of a session's first task that no worker ends.

@@ -25,6 +25,7 @@ from shared.ids import can_be_found, home
 from shared.letters import DeadLetter
 from shared.messages import TaskResult
 from shared.record import OWNED, Death, Record
+from shared.traces import Context
 from shared.transitions import revoke
 
 log = logs.get(__name__)
@@ -137,18 +138,18 @@ class Recoverer:
             deaths=revoked.deaths,
             state=revoked.state,
         )
-        with self._notes.recovering(record, hit, death, start_ns):
+        with self._notes.recovering(record, hit, death, start_ns) as trace:
             if revoked.state == "queued":
                 await send_token(self._queue, revoked, seq)
             elif revoked.state == "rescuing":
-                self._see_to(row.key, revoked)
+                self._see_to(row.key, revoked, trace)
 
-    def _see_to(self, key: str, rescuing: Record) -> None:
-        self.rescuer.hands.offer(key, partial(self._follow, rescuing))
+    def _see_to(self, key: str, rescuing: Record, trace: Context | None = None) -> None:
+        self.rescuer.hands.offer(key, partial(self._follow, rescuing, trace))
 
-    async def _follow(self, rescuing: Record) -> None:
+    async def _follow(self, rescuing: Record, trace: Context | None) -> None:
         """See a rescue through, then let a worker have the session; one that failed is given up at once."""
-        why = await self.rescuer.see_through(rescuing)
+        why = await self.rescuer.see_through(rescuing, trace)
         known = await self._truth.read(rescuing.tenant, rescuing.session)
         if known is None:
             return

@@ -28,6 +28,7 @@ from pool_manager.ports.pods import Pods
 from shared import logs
 from shared.errors import ServiceError
 from shared.record import Death, Record, Rescue
+from shared.traces import Context
 from shared.workspace import CheckpointAnswer
 
 log = logs.get(__name__)
@@ -104,8 +105,13 @@ class Rescuer:
                 return answer.state == "done"
         return False
 
-    async def see_through(self, rescuing: Record) -> str:
-        """Ask until the rescue has ended or is late; return why it failed, empty: it did not. Then delete the pod."""
+    async def see_through(self, rescuing: Record, trace: Context | None = None) -> str:
+        """Ask until the rescue has ended or is late; return why it failed, empty: it did not. Then delete the pod.
+
+        Args:
+            rescuing: the record, as it was written when the owner was given up.
+            trace: what the rescue's span belongs to; None: it has none.
+        """
         assert rescuing.node is not None
         pod = rescuing.rescue_pod
         why = "late"
@@ -113,7 +119,7 @@ class Rescuer:
             if self._world.checkpointers.is_silent(rescuing.node, time.monotonic()):
                 why = "checkpointer_lost"
                 break
-            ask = ask_of(rescuing, now_ms)
+            ask = ask_of(rescuing, now_ms, trace)
             try:
                 answer = await self._checkpointers.rescue(rescuing.node, ask)
             except ServiceError as exc:

@@ -46,8 +46,8 @@ class NodeCheckpointer:
         self._spec = spec
         self._mark = folder / MARK
         self._jobs = 0
-        self.away_ms = 0
-        """Since when nobody answers, wall clock; 0: somebody does, or nothing is asked."""
+        self.waits = ("", 0)
+        """Why what is asked takes its time, and since when, wall clock; empty and 0: it does not."""
 
     async def save(
         self,
@@ -100,6 +100,10 @@ class NodeCheckpointer:
         """Say that the workspace is of no use any more."""
         self._mark.unlink(missing_ok=True)
 
+    def _wait_for(self, why: str) -> None:
+        since_ms = self.waits[1] or int(time.time() * 1000)
+        self.waits = (why, since_ms) if why else ("", 0)
+
     def _ask(self, op: Op, record: Record, task: str, left_s: float) -> CheckpointAsk:
         self._jobs += 1
         return CheckpointAsk(
@@ -119,6 +123,15 @@ class NodeCheckpointer:
         self, ask: CheckpointAsk, on_scanned: Callable[[], Awaitable[None]] | None
     ) -> CheckpointAnswer:
         """Ask until the job has ended well; as long as nobody answers, again under the same id."""
+        try:
+            return await self._ask_on(ask, on_scanned)
+        except asyncio.CancelledError:
+            self._wait_for("")
+            raise
+
+    async def _ask_on(
+        self, ask: CheckpointAsk, on_scanned: Callable[[], Awaitable[None]] | None
+    ) -> CheckpointAnswer:
         end_at = time.monotonic() + ask.left_s
         answer: CheckpointAnswer | None = None
         subject = subjects.checkpoint(self._spec.node, self._spec.pod)
@@ -130,11 +143,11 @@ class NodeCheckpointer:
                     subject, messages.encode(asked), timeout_s=min(AWAY_S, left_s)
                 )
             except (Unavailable, OutcomeUnknown):
-                self.away_ms = self.away_ms or int(time.time() * 1000)
+                self._wait_for("the checkpointer of its node does not answer")
                 await asyncio.sleep(min(AGAIN_S, left_s))
                 continue
-            self.away_ms = 0
             answer = messages.decode(reply.data, CheckpointAnswer)
+            self._wait_for(answer.waits)
             if on_scanned is not None and answer.state in SCANNED:
                 await on_scanned()
                 on_scanned = None

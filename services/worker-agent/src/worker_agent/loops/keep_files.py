@@ -86,12 +86,13 @@ class FileKeeper:
     @property
     def reason(self) -> tuple[str, int]:
         """Why files can't be saved or restored now, and since when (wall clock, milliseconds); empty: they can."""
-        away_ms = 0 if self._workspaces is None else self._workspaces.away_ms
-        if away_ms and not self._reason:
-            return "the checkpointer of its node does not answer", away_ms
-        if not self._reason and self._safe_ms:
+        if self._reason:
+            return self._reason, self._reason_ms
+        if self._workspaces is not None and self._workspaces.waits[0]:
+            return self._workspaces.waits
+        if self._safe_ms:
             return late_since(self._safe_ms, self._every_s, _now_ms())
-        return self._reason, self._reason_ms
+        return "", 0
 
     def cancel(self) -> None:
         """The task in hand is cancelled: it waits for its files no more."""
@@ -287,7 +288,8 @@ class FileKeeper:
         if why is not None:
             log.warning("checkpointer.waited_for", error=f"{why.code}: {why}")
         if bool(reason) != bool(self._reason):
-            self._reason_ms = _now_ms() if reason else 0
+            since_ms = self._workspaces.waits[1] if self._workspaces is not None else 0
+            self._reason_ms = (since_ms or _now_ms()) if reason else 0
         self._reason = reason
         self._on_change()
 

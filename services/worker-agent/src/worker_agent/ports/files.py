@@ -47,8 +47,9 @@ class Workspaces(Protocol):
     """
 
     @property
-    def away_ms(self) -> int:
-        """Since when the checkpointer does not answer what it is asked, wall clock; 0: it does."""
+    def waits(self) -> tuple[str, int]:
+        """Why what is asked takes its time (the checkpointer, or its store, does not answer), and since when, wall clock,
+        milliseconds; empty and 0: it does not."""
         ...
 
     async def save(
