@@ -29,7 +29,7 @@ from tests.e2e.traced import (
     variables,
 )
 
-from agent_sandbox import Client, ClientOptions
+from agent_sandbox import Client, ClientOptions, RunningTask
 from agent_sandbox.demo.victims import find_worker
 from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.embedded.table import read_table
@@ -41,6 +41,7 @@ from shared.identity import read_credential
 from shared.task import Command, encode_task
 from shared.testing.look import until
 from shared.testing.otlp import Received, Receiver, receive
+from shared.workspace import MARK
 
 Cli = Callable[..., Any]
 
@@ -197,6 +198,44 @@ async def test_a_worker_that_is_killed_leaves_its_attempt_in_the_trace(
         lost.attributes["agent_sandbox.attempt"],
         process.attributes["agent_sandbox.attempt"],
     ) == (1, 2)
+
+
+async def test_the_rescue_of_a_dead_workers_files_is_in_the_trace(
+    traced: Folder, receiver: Receiver, client: Client
+) -> None:
+    """It is a part of the recovery, and so is the token that asks for the next worker once the files are there."""
+    task = await client.start(
+        ["sh", "-c", "echo 1 >> f; [ $(wc -l < f) = 2 ] || sleep 30"], on_interrupt="resume"
+    )
+    worker = await _worker_of(task)
+    table = read_table(traced)
+    assert table is not None
+    place = traced.nodes / "node-1" / "pods" / worker
+    await until(lambda: (place / MARK).exists() and (place / "workspace" / "f").exists())
+    victim = find_worker(traced, worker, table.supervisor.pid)
+    assert victim is not None
+    victim.send(signal.SIGKILL)
+    result = await task.result(wait_s=30)
+    also = ("recover session", "rescue snapshot", "hand session on", "restore snapshot", TOKEN)
+    spans = await spans_of(receiver, task.task_id, *also, attempts=2)
+    recover, rescue = named(spans, "recover session"), named(spans, "rescue snapshot")
+    on, token = named(spans, "hand session on"), named(spans, TOKEN)
+
+    assert result.check().raw.recovery is not None
+    check_tree(spans)
+    assert (rescue.service, rescue.parent, rescue.failed) == ("checkpointer", recover.id, False)
+    assert rescue.attributes["agent_sandbox.snapshot.entries"] >= 1
+    assert (on.parent, token.parent) == (recover.id, on.id)
+    assert [span.parent for span in spans if span.name == CAME[1]][1:] == [token.id]
+
+
+async def _worker_of(task: RunningTask) -> str:
+    """Return the worker that runs a task, once it does."""
+    async with asyncio.timeout(20):
+        async for event in task.events():
+            if isinstance(event, Started):
+                return event.worker
+    raise AssertionError("it ended without a start")
 
 
 async def test_a_sleeping_session_is_woken_within_the_trace_of_its_next_task(

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 from shared.pools import PodLimits
@@ -23,6 +24,26 @@ def test_the_disk_sum_counts_all_folders_and_all_depths(tmp_path: Path) -> None:
     used = kernel.disk_mib([str(tmp_path / "a"), str(tmp_path / "b")], 100)
 
     assert 2 <= used < 2.2
+
+
+def test_what_has_changed_since_a_moment_is_counted_on_the_way(tmp_path: Path) -> None:
+    """By the time of change, which user code can't set; in the workspace alone, and nothing of links or directories."""
+    work, scratch = tmp_path / "work", tmp_path / "scratch"
+    (work / "deep").mkdir(parents=True)
+    scratch.mkdir()
+    (work / "old").write_bytes(b"x" * 1000)
+    since_ns = (work / "old").stat().st_ctime_ns + 1
+    while time.time_ns() < since_ns + 20_000_000:  # file systems' clocks tick
+        time.sleep(0.005)
+    (work / "deep" / "new").write_bytes(b"x" * 700)
+    os.utime(work / "deep" / "new", ns=(0, 0))
+    (work / "link").symlink_to("old")
+    (scratch / "other").write_bytes(b"x" * 5000)
+    changes = kernel.Changes(since_ns)
+
+    assert changes.bytes is None
+    kernel.disk_mib([str(work), str(scratch)], 100, changes)
+    assert changes.bytes == 700
 
 
 def test_files_that_come_and_go_hide_nothing(tmp_path: Path) -> None:

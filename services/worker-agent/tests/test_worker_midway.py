@@ -76,6 +76,28 @@ class TestInTheMiddle:
         assert [name for _, name, _ in voice.events][:2] == ["recovered", "started"]
         assert truth.record.latest is None
 
+    @pytest.mark.parametrize("rule", ["rerun", "resume"])
+    async def test_what_would_be_rolled_back_is_counted_from_what_is_gone_back_to(
+        self, place: Place, rule: OnInterrupt
+    ) -> None:
+        """The boundary, as long as its task would run again; else the newest snapshot. Between tasks there is nothing."""
+        pod, truth = place.new_pod(), place.truth
+        pod.sandbox.changed_bytes = 7
+        said: list[int | None] = []
+
+        async def runs_on(sandbox: Sandbox) -> None:
+            sandbox.append("one")
+            await until(lambda: truth.record.latest is not None)
+            assert pod.files is not None
+            said.append(pod.files.unsaved_bytes)
+
+        pod.sandbox.programs = {SESSION: runs_on}
+        await pod.hold(truth, kept_session(truth), checkpoint_every_s=0.01, on_interrupt=rule)
+
+        assert pod.files is not None
+        assert (said, pod.files.unsaved_bytes) == ([7], None)
+        assert (len(pod.sandbox.counted) > 1) == (rule == "resume")
+
     async def test_a_task_that_may_not_run_twice_ends_with_what_it_did(self, place: Place) -> None:
         """`interrupted`, and the inbox goes on with the files from its last checkpoint."""
         first, truth = place.new_pod(), place.truth

@@ -47,6 +47,8 @@ class Interruption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """When the work that was interrupted began: its worker's claim, or the result before."""
     recovered_ms: int | None = None
     """Wall clock of the next owner when it went on."""
+    unsaved_bytes: int | None = None
+    """What the worker said last of that (see `WorkerBeat`)."""
 
 
 class WorkspaceLost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -219,6 +221,9 @@ class WorkerBeat(Message, frozen=True, kw_only=True, omit_defaults=True):
     """Why it restores or saves for so long, or cannot take checkpoints."""
     reason_ms: int = 0
     """Since when, its wall clock."""
+    unsaved_bytes: int | None = None
+    """Size of the files that the task in hand has changed since the state that its death with its node leaves: where it begins
+    again from the boundary since its begin, else since the newest snapshot. None: there is no task, or nobody has looked."""
 
 
 class CancelAsk(Message, frozen=True, kw_only=True, omit_defaults=True):
@@ -291,10 +296,5 @@ def decode(body: bytes, kind: type[T]) -> T:
     """
     try:
         return msgspec.json.decode(body, type=kind)
-    except (
-        msgspec.ValidationError,
-        msgspec.DecodeError,
-        UnicodeDecodeError,
-        RecursionError,
-    ) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise InvalidMessage(f"{kind.__name__}: {exc}") from exc

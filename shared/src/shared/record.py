@@ -110,6 +110,8 @@ class Death(msgspec.Struct, frozen=True, kw_only=True):
     task: str = ""
     """The first task without a result, as read after the death. Empty: not known; taken for the same as before."""
     silent_ms: int | None = None
+    unsaved_bytes: int | None = None
+    """As `Interruption` has it."""
 
 
 class Rescue(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     work_lost_s: float = 0
     """How long the lost attempt had run beyond what was saved: that is done again, or gone."""
     work_lost_bytes: int | None = None
-    """Bytes of files that were rolled back; None: not known."""
+    """Size of the files whose newest changes were rolled back; 0: none were. None: not known."""
     detect_s: float | None = None
     """Last sign of life of the lost worker -> it was given up."""
     restore_s: float = 0

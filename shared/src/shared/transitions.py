@@ -3,10 +3,9 @@
 Each function takes the record as it was read and returns the one to write, by compare-and-set under the sequence that was
 read; what the rules forbid raises. Nothing here knows time, NATS or randomness: `now_ms` is an argument.
 
-    (none) --create--> running --complete--> running | closed
+    (none) --create--> running --complete--> running | closed;  (none) --forks.fork--> forking --forks.forked--> idle
     queued --claim--> running --release--> idle --wake--> queued;  idle --take_back--> running
     running | rescuing --revoke--> queued (epoch + 1) | poison;  running --revoke--> rescuing (epoch + 1) --rescued--> queued
-    (none) --forks.fork--> forking --forks.forked--> idle
     running --postpone--> waiting --wake--> queued;  queued --wake--> queued, in a more urgent lane
     any live state that nobody runs --end--> cancelled | expired | rejected | poison
 
@@ -246,6 +245,7 @@ def _interrupted(record: Record, death: Death, now_ms: int) -> Record:
         worker=record.owner or "",
         revoked_ms=now_ms,
         silent_ms=death.silent_ms,
+        unsaved_bytes=death.unsaved_bytes,
         since_ms=max(record.claimed_ms, record.last_done_ms),
     )
     return replace(

@@ -209,6 +209,7 @@ class Worker:
             network=self._pod.sandbox.network,
             reason=reason,
             reason_ms=since_ms,
+            unsaved_bytes=self._files.unsaved_bytes,
         )
 
     async def _hear_wakes(self, held: Held) -> None:

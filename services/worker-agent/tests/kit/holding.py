@@ -108,6 +108,13 @@ class FakeSandbox:
         self.ran: list[str] = []
         self.after_run: list[Any] = []
         """Called one after each run."""
+        self.counted: list[int] = []
+        """Since when changes were to be counted, each time."""
+        self.changed_bytes: int | None = None
+
+    def count_changes(self, since_ms: int) -> None:
+        """Remember since when; nothing changes."""
+        self.counted.append(since_ms)
 
     async def run(self, order: Any) -> RunEnd:
         """Say that it went well."""

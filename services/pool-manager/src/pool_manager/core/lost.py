@@ -177,7 +177,10 @@ class Detector:
             # was not killed by its task.
             left = said == "exited" and told[0].exit_code == 0
             died = said in PROCESS_DIED and not left
-            return Death(cause=cause, process_died=died, silent_ms=silent_ms)
+            unsaved = _unsaved(worker, row)
+            return Death(
+                cause=cause, process_died=died, silent_ms=silent_ms, unsaved_bytes=unsaved
+            )
         if record.state == "rescuing":
             cause = self._judge_rescue(row, now)
             return Death(cause=cause, process_died=False) if cause else None
@@ -186,7 +189,12 @@ class Detector:
             sign = self._silence(row, worker, now)
         if sign is None:
             return None
-        return Death(cause=sign, process_died=sign == "pod_absent", silent_ms=silent_ms)
+        return Death(
+            cause=sign,
+            process_died=sign == "pod_absent",
+            silent_ms=silent_ms,
+            unsaved_bytes=_unsaved(worker, row),
+        )
 
     def _judge_rescue(self, row: Row, now: float) -> str:
         """Return why a rescue is given up; empty: it goes on. Silence of a checkpointer counts as a worker's does."""
@@ -246,3 +254,10 @@ class Detector:
         unknown = sum(1 for name in self._workers if name not in self._server_of)
         servers = len({*self._server_of.values(), server, *self._drops})
         return len(together) >= max(MASS_MIN, (there + unknown / max(servers, 3)) / 2)
+
+
+def _unsaved(worker: Worker | None, row: Row) -> int | None:
+    """Return what a worker said last of its unsaved files, if that was about this session."""
+    if worker is None or worker.named != (row.key, row.record.epoch):
+        return None
+    return worker.beat.unsaved_bytes

@@ -44,8 +44,8 @@ class Notes:
         if self._tracer is None or self.sampling is None or hit is None:
             yield None
             return
-        trace = hit.trace_in(lost, self.sampling)
-        if trace.sampled:
+        trace, had_worker = hit.trace_in(lost, self.sampling), lost.state == "running"
+        if trace.sampled and had_worker:
             self._tracer.tell((lost_attempt(lost, hit, trace, death, time.time_ns()),))
         with self._tracer.acting("recover session", trace.span_parent, start_ns=start_ns) as span:
             if span is not None:
@@ -54,9 +54,26 @@ class Notes:
                 span.attributes[f"{OURS}recovery.worker"] = lost.owner or ""
                 if death.silent_ms is not None:
                     span.attributes[f"{OURS}recovery.silent_ms"] = death.silent_ms
-                before = trace.attempt(hit.task, lost.epoch)
-                span.links = (Link.to(before, "lost_attempt"),)
+                if had_worker:  # else a rescue is given up: its attempt was lost before
+                    before = trace.attempt(hit.task, lost.epoch)
+                    span.links = (Link.to(before, "lost_attempt"),)
             yield None if span is None else span.context
+
+    @contextmanager
+    def handing_on(self, record: Record, trace: Context | None) -> Iterator[None]:
+        """While inside, a session whose files are rescued goes to the next owner.
+
+        Args:
+            record: its record.
+            trace: of its recovery; None: there is none to tell of.
+        """
+        if self._tracer is None or trace is None:
+            yield
+            return
+        with self._tracer.acting("hand session on", trace) as span:
+            if span is not None:
+                span.attributes |= names_of(record, record.death_task)
+            yield
 
     def ended(self, record: Record, result: TaskResult, begun_ns: int) -> None:
         """Tell of the end of a session's first task that no worker ends.

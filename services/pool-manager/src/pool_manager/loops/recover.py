@@ -158,7 +158,8 @@ class Recoverer:
         if record.epoch != rescuing.epoch:
             return  # somebody else has given it up, or claimed it already
         if record.state == "queued":
-            await send_token(self._queue, record, known.seq)
+            with self._notes.handing_on(record, trace):
+                await send_token(self._queue, record, known.seq)
         elif record.state == "rescuing" and (
             row := self._world.table.get(key_of(record.tenant, record.session))
         ):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -69,14 +70,32 @@ def memory_mib(pids: list[int]) -> float:
     return kib / 1024
 
 
-def disk_mib(folders: list[str], limit_mib: float) -> float:
-    """Return the disk space of all files below these folders, MiB; stops counting above `limit_mib`."""
-    used = 0
-    seen = 0
-    waiting = list(folders)
+class Changes:
+    """How much of the workspace has changed since some moment."""
+
+    def __init__(self, since_ns: int) -> None:
+        """Know nothing yet.
+
+        Args:
+            since_ns: wall clock, nanoseconds since 1970.
+        """
+        self.since_ns = since_ns
+        self.bytes: int | None = None
+        """Size of the files that have changed since then, at the last look; None: nobody has looked yet."""
+
+
+def disk_mib(folders: list[str], limit_mib: float, changes: Changes | None = None) -> float:
+    """Return the disk space of all files below these folders, MiB; stops counting above `limit_mib`.
+
+    What has changed in the first of them goes to `changes` on the way.
+    """
+    used = seen = changed = 0
+    since_ns = sys.maxsize if changes is None else changes.since_ns
+    waiting = [(folder, number == 0) for number, folder in enumerate(folders)]
     while waiting:
+        path, is_kept = waiting.pop()
         try:
-            entries = os.scandir(waiting.pop())
+            entries = os.scandir(path)
         except OSError:
             continue  # removed meanwhile, or not ours to read
         with entries:
@@ -84,16 +103,23 @@ def disk_mib(folders: list[str], limit_mib: float) -> float:
                 seen += 1
                 # Each for itself: a file that is removed right now must not hide the rest of its folder.
                 with suppress(OSError):
-                    used += entry.stat(follow_symlinks=False).st_blocks * 512
+                    about = entry.stat(follow_symlinks=False)
+                    used += about.st_blocks * 512
                     if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
+                        waiting.append((entry.path, is_kept))
+                    elif is_kept and about.st_ctime_ns >= since_ns and entry.is_file(follow_symlinks=False):
+                        changed += about.st_size
                 if used > limit_mib * MIB or seen > WALK_ENTRIES_MAX:
                     return max(used / MIB, limit_mib + 1)
+    if changes is not None:
+        changes.bytes = changed
     return used / MIB
 
 
-def passed_limit(facts: SandboxFacts, limits: PodLimits) -> str | None:
-    """Return which watched limit the sandbox has passed, in words, or None."""
+def passed_limit(
+    facts: SandboxFacts, limits: PodLimits, changes: Changes | None = None
+) -> str | None:
+    """Return which watched limit the sandbox has passed, in words, or None; `changes` learns what has changed."""
     watch = set(facts.watch)
     pids = list(process_tree(facts.pid)) if {"memory", "pids"} & watch else []
     if "pids" in watch and len(pids) > limits.pids:
@@ -101,20 +127,22 @@ def passed_limit(facts: SandboxFacts, limits: PodLimits) -> str | None:
     if "memory" in watch and (used := memory_mib(pids)) > limits.memory_mib:
         return f"memory_mib: {used:.0f}, at most {limits.memory_mib}"
     folders = [folder for folder in (facts.workspace, facts.scratch) if folder]
-    if "disk" in watch and disk_mib(folders, limits.disk_mib) > limits.disk_mib:
+    if "disk" in watch and disk_mib(folders, limits.disk_mib, changes) > limits.disk_mib:
         return f"disk_mib: more than {limits.disk_mib}"
     return None
 
 
-async def look(facts: SandboxFacts, limits: PodLimits) -> str | None:
+async def look(
+    facts: SandboxFacts, limits: PodLimits, changes: Changes | None = None
+) -> str | None:
     """Return what `passed_limit` does; where that may take long, from a thread.
 
     Where processes of the same user leave no room for a thread it is done here: they may be this sandbox's.
     """
     if "disk" in facts.watch:
         with suppress(RuntimeError):
-            return await asyncio.to_thread(passed_limit, facts, limits)
-    return passed_limit(facts, limits)
+            return await asyncio.to_thread(passed_limit, facts, limits, changes)
+    return passed_limit(facts, limits, changes)
 
 
 def come_to_foreground(runner_pid: int, niceness: int) -> None:

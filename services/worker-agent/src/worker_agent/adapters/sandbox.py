@@ -26,6 +26,7 @@ from worker_agent.adapters.runner import (
 from worker_agent.adapters.runner_messages import Size
 from worker_agent.adapters.standstill import Standstill
 from worker_agent.adapters.transfers import Stopped, Transfers
+from worker_agent.adapters.usage import Usage
 from worker_agent.core.listing import fit
 from worker_agent.core.results import RunEnd, StopCause
 from worker_agent.pod import Pod
@@ -47,6 +48,7 @@ class RunnerSandbox:
         self._transfers = Transfers(channel.files)
         self._stopped = _NOT_STOPPED
         self._still = Standstill(channel, self._transfers)
+        self._usage = Usage(pod.sandbox, pod.spec.limits)
         self._doing: asyncio.Task[RunEnd] | None = None
         self._opened: Interpreter | None = None
         """The interpreter that an `open` has used and no code of the user's."""
@@ -68,6 +70,15 @@ class RunnerSandbox:
     async def wait_lost(self) -> None:
         """Return when the sandbox is gone."""
         await self._channel.wait_lost()
+
+    @property
+    def changed_bytes(self) -> int | None:
+        """See `ports.Sandbox`."""
+        return self._usage.changed_bytes
+
+    def count_changes(self, since_ms: int) -> None:
+        """See `ports.Sandbox`."""
+        self._usage.count_changes(since_ms)
 
     def prepare(self, *, python: bool) -> None:
         """Expect a task soon: come to the foreground; if it is a `python` task, fork its interpreter ahead."""
@@ -251,25 +262,15 @@ class RunnerSandbox:
 
     async def _watch(self, order: RunOrder) -> None:
         """End the run at its time limit, or when the sandbox passes a limit that the kernel does not hold."""
-        loop = asyncio.get_running_loop()
-        timeout_at = loop.time() + order.timeout_s
-        deadline_at = loop.time() + order.deadline_left_s
-        watch = self._pod.sandbox.watch
-        while True:
-            until = min(timeout_at, deadline_at)
-            await asyncio.sleep(
-                max(
-                    0.0,
-                    min(kernel.INTERVAL_S, until - loop.time()) if watch else until - loop.time(),
-                )
+        timeout_s, deadline_s = order.timeout_s, order.deadline_left_s
+        try:
+            passed = await asyncio.wait_for(
+                self._usage.wait_passed(), max(0.0, min(timeout_s, deadline_s))
             )
-            if loop.time() >= until:
-                await self.stop("timeout" if timeout_at <= deadline_at else "deadline")
-                return
-            passed = await kernel.look(self._pod.sandbox, self._pod.spec.limits)
-            if passed is not None:
-                await self.stop("limit", passed)
-                return
+        except TimeoutError:
+            await self.stop("timeout" if timeout_s <= deadline_s else "deadline")
+        else:
+            await self.stop("limit", passed)
 
 
 def _run(order: RunOrder) -> Run:

@@ -23,10 +23,11 @@ from shared.limits import CHECKPOINT_PAUSE_S_MAX
 from shared.pools import OnInterrupt
 from shared.record import Record
 from shared.workspace import SnapshotRef
-from worker_agent.core.kept import Beginning, Kept, late_since
+from worker_agent.core.kept import Beginning, Kept
 from worker_agent.core.recovery import recovery_of
 from worker_agent.loops.commit import Committer
 from worker_agent.loops.midway import Midway, Pause
+from worker_agent.loops.reasons import Reasons
 from worker_agent.loops.restore import Restorer
 from worker_agent.ports import Held, Sandbox, Workspaces
 from worker_agent.settings import WorkerSettings
@@ -68,12 +69,14 @@ class FileKeeper:
         """What the workspace was restored from, or saved as, the last time."""
         self._whole = False
         self._dirty = self._ran = False
-        self._restorer = Restorer(workspaces, committer, self._wait_for)
         self._midway: Midway | None = None
         self.doing: Literal["restoring", "saving"] | None = None
-        self._reason, self._reason_ms = "", 0
+        self._reasons = Reasons(workspaces, on_change)
+        self._restorer = Restorer(workspaces, committer, self._reasons.say)
         self._safe_ms = 0
         """While a task runs: when what the death of the node would leave was taken, wall clock."""
+        self._in_hand, self._goes_back = False, True
+        """A task is; it begins again from the boundary when its worker dies, whatever was saved since."""
         self.useless = False
         """The workspace holds what is nobody's: the session is given back as its record says it is."""
 
@@ -86,13 +89,12 @@ class FileKeeper:
     @property
     def reason(self) -> tuple[str, int]:
         """Why files can't be saved or restored now, and since when (wall clock, milliseconds); empty: they can."""
-        if self._reason:
-            return self._reason, self._reason_ms
-        if self._workspaces is not None and self._workspaces.waits[0]:
-            return self._workspaces.waits
-        if self._safe_ms:
-            return late_since(self._safe_ms, self._every_s, _now_ms())
-        return "", 0
+        return self._reasons.now(self._safe_ms, self._every_s)
+
+    @property
+    def unsaved_bytes(self) -> int | None:
+        """See `WorkerBeat`."""
+        return self._sandbox.changed_bytes if self._in_hand else None
 
     def cancel(self) -> None:
         """The task in hand is cancelled: it waits for its files no more."""
@@ -133,6 +135,8 @@ class FileKeeper:
         if self._workspaces is not None and (record.first_done or restored_ms):
             self._workspaces.mark(held.record, task)
         self._dirty = self._ran = True
+        self._in_hand, self._goes_back = True, rule == "rerun"
+        self._sandbox.count_changes(_now_ms())
         now_ms = time.time() * 1000
         recovery = recovery_of(record, task, rule, head, (began_ms, now_ms))
         return Beginning(recovery=recovery, restored_ms=restored_ms)
@@ -181,11 +185,11 @@ class FileKeeper:
                 except StaleEpoch:
                     raise
                 except ServiceError as exc:
-                    self._wait_for(exc)
+                    self._reasons.say(exc)
                     if not self._waits or isinstance(exc, LimitExceeded):
                         return Kept(effects="unsaved", error=exc.info())
                 else:
-                    self._wait_for(None)
+                    self._reasons.say(None)
                     return Kept(effects="saved", snapshot=snapshot)
                 await asyncio.sleep(AGAIN_S)
         finally:
@@ -204,6 +208,7 @@ class FileKeeper:
 
     def committed(self, record: Record) -> None:
         """A task's result is stored: the workspace holds nothing in part."""
+        self._in_hand = False
         whole = self._whole and not self.useless
         if self._workspaces is not None and whole and record.state == "running":
             self._workspaces.mark(record, "")
@@ -242,9 +247,9 @@ class FileKeeper:
         except StaleEpoch:
             raise
         except ServiceError as exc:
-            self._wait_for(exc)
+            self._reasons.say(exc)
             return
-        self._wait_for(None)
+        self._reasons.say(None)
         record = held.record
         newest = record.boundary if record.latest is None else record.latest.snapshot
         if snapshot is None or snapshot == newest:
@@ -274,23 +279,12 @@ class FileKeeper:
         self._base = snapshot or self._base
         if self._safe_ms:
             self._safe_ms = taken_ms
+            if not self._goes_back:
+                self._sandbox.count_changes(taken_ms)
         return snapshot
 
     def _do(self, doing: Literal["restoring", "saving"] | None) -> None:
         self.doing = doing
-        self._on_change()
-
-    def _wait_for(self, why: ServiceError | None) -> None:
-        """Say in the heartbeat why files can't be saved or restored, and since when."""
-        reason = "" if why is None else str(why)
-        if reason == self._reason:
-            return
-        if why is not None:
-            log.warning("checkpointer.waited_for", error=f"{why.code}: {why}")
-        if bool(reason) != bool(self._reason):
-            since_ms = self._workspaces.waits[1] if self._workspaces is not None else 0
-            self._reason_ms = (since_ms or _now_ms()) if reason else 0
-        self._reason = reason
         self._on_change()
 
 

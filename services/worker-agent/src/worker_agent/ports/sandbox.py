@@ -52,6 +52,15 @@ class Sandbox(Protocol):
     def hang_up(self) -> None:
         """Tell its programs that whoever sat there has left."""
 
+    def count_changes(self, since_ms: int) -> None:
+        """Have it looked at, while tasks run, how much of the files changes from then on (wall clock, milliseconds)."""
+        ...
+
+    @property
+    def changed_bytes(self) -> int | None:
+        """Size of the files that have changed since then, at the last look; None: nobody has looked since."""
+        ...
+
     async def wait_lost(self) -> None:
         """Return when the sandbox is gone."""
         ...
