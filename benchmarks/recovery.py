@@ -5,7 +5,7 @@
 
 A worker in mid-task is killed every second or so, a node (with all pods and its checkpointer) every few seconds. Times are
 taken by the injector's clock: fault, record under a higher epoch stored, first result under a higher epoch stored. Then one
-session after another, with workspaces of several sizes, loses its node. What the figures mean: benchmarks/README.md. Exits 1
+session after another, with workspaces of several sizes, loses its worker, then its node, while its task writes. What the figures mean: benchmarks/README.md. Exits 1
 if a bound is missed.
 """
 
@@ -86,7 +86,8 @@ async def measure(given: argparse.Namespace) -> tuple[Report, Sequence[Picture]]
         pictures += await measure_load(report, given)
     if given.only in (None, "sizes"):
         pool = PoolSpec(
-            name="sizes", stock=2, pods_max=8, limits=PodLimits(disk_mib=8192, memory_mib=1024)
+            name="sizes", stock=2, pods_max=8, limits=PodLimits(disk_mib=8192, memory_mib=1024),
+            checkpoint_every_s=sizes.CHECKPOINT_S,
         )
         async with private_cluster((pool,), isolation=given.isolation, nodes=2) as cluster:
             isolation = await cluster.wait_warm(pool.name, pool.stock)

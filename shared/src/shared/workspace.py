@@ -39,7 +39,7 @@ Op = Literal["save", "restore", "rescue", "look", "retain"]
 is not has failed. `retain`: find a snapshot, and make sure that it stays until the record names it."""
 JobState = Literal["running", "scanned", "gate_open", "done", "failed"]
 """How far a job is. `scanned`: a save has read all that it needs of the live tree, user code may go on. `gate_open`: a
-restore has written what is needed first."""
+restore has written what is needed first; user code waits for `done` (ADR 0036)."""
 JOB_ENDS: frozenset[str] = frozenset({"done", "failed"})
 
 
