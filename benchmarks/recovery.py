@@ -86,7 +86,10 @@ async def measure(given: argparse.Namespace) -> tuple[Report, Sequence[Picture]]
         pictures += await measure_load(report, given)
     if given.only in (None, "sizes"):
         pool = PoolSpec(
-            name="sizes", stock=2, pods_max=8, limits=PodLimits(disk_mib=8192, memory_mib=1024),
+            name="sizes",
+            stock=2,
+            pods_max=8,
+            limits=PodLimits(disk_mib=8192, memory_mib=1024),
             checkpoint_every_s=sizes.CHECKPOINT_S,
         )
         async with private_cluster((pool,), isolation=given.isolation, nodes=2) as cluster:

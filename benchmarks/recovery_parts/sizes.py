@@ -93,8 +93,20 @@ async def measure(cluster: Private, pool: str, names: Sequence[str], report: Rep
                 begin = f"size_{name}_" if fault == "node" else f"size_{name}_worker_"
                 for what, value in figures.items():
                     report.add(f"{begin}{what}", value)
-                told.append([name, f"{saved_s:.3g}", fault, *(f"{one:.3g}" for one in figures.values())])
-    head = ["workspace", "save", "killed", "detect", "restored", "gate open", "next result", "rolled back, bytes", "told"]
+                told.append(
+                    [name, f"{saved_s:.3g}", fault, *(f"{one:.3g}" for one in figures.values())]
+                )
+    head = [
+        "workspace",
+        "save",
+        "killed",
+        "detect",
+        "restored",
+        "gate open",
+        "next result",
+        "rolled back, bytes",
+        "told",
+    ]
     report.sections.append(
         "a worker, then a node killed in mid-task, by size of the workspace; seconds\n"
         + table(head, told)
@@ -140,7 +152,9 @@ class _Victims:
             found[fault] = await self._lose(session, fault)
             after = await _run(session, COUNT)
             if after.stdout.text != expected or after.workspace_lost is not None:
-                raise CannotMeasure(f"{name}: {expected.strip()} became {after.stdout.text.strip()}")
+                raise CannotMeasure(
+                    f"{name}: {expected.strip()} became {after.stdout.text.strip()}"
+                )
         await session.close()
         return saved_s, found
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,21 +17,23 @@ from tests.e2e.traced import (
     POOLS,
     PROCESS,
     PUBLISH,
+    RESOURCE,
     SPAN,
     TASK,
     TOKEN,
     TRACE,
+    attempt_of,
     check_attempt,
     check_tree,
+    kill_worker,
     named,
     spans_of,
     variables,
+    worker_of,
 )
 
-from agent_sandbox import Client, ClientOptions, RunningTask
-from agent_sandbox.demo.victims import find_worker
+from agent_sandbox import Client, ClientOptions
 from agent_sandbox.embedded.folder import Folder
-from agent_sandbox.embedded.table import read_table
 from agent_sandbox.events import Started
 from agent_sandbox.places import TENANT
 from shared import subjects
@@ -114,21 +115,7 @@ async def test_the_command_line_begins_a_trace_that_goes_on_to_the_result(
     assert (process.parent, process.kind) == (publish.id, "consumer")
     assert process.links == ((publish.trace, publish.id, "creation"),)
     assert process.failed
-    expected = {
-        "messaging.system": "nats",
-        "messaging.operation.type": "process",
-        "messaging.operation.name": "process",
-        "messaging.destination.name": f"task.{TENANT}.default.interactive",
-        "messaging.destination.template": "task.{tenant}.{pool}.{class}",
-        "messaging.message.conversation_id": task,
-        "agent_sandbox.session.id": task,
-        "agent_sandbox.task.id": task,
-        "agent_sandbox.attempt": 1,
-        "agent_sandbox.epoch": 1,
-        "agent_sandbox.status": "failed",
-        "error.type": "exit_code",
-    }
-    assert expected.items() <= process.attributes.items()
+    assert attempt_of(task).items() <= process.attributes.items()
     fetch = named(spans, CAME[1])
     assert fetch.kind == "client"
     assert fetch.attributes["messaging.operation.type"] == "receive"
@@ -136,15 +123,7 @@ async def test_the_command_line_begins_a_trace_that_goes_on_to_the_result(
     assert fetch.attributes["messaging.message.id"] == task
     assert named(spans, PARTS[1]).attributes["messaging.operation.type"] == "settle"
     assert named(spans, "execute task").attributes["process.exit.code"] == 3
-    assert (
-        process.resource.items()
-        >= {
-            "service.namespace": "agent-sandbox",
-            "service.name": "worker-agent",
-            "k8s.node.name": "node-1",
-            "deployment.environment.name": "test",
-        }.items()
-    )
+    assert process.resource.items() >= RESOURCE.items()
     assert process.resource["service.instance.id"] == process.attributes["messaging.client.id"]
 
 
@@ -155,11 +134,7 @@ async def test_a_worker_that_is_killed_leaves_its_attempt_in_the_trace(
     task = await client.start(["sh", "-c", "sleep 1; echo done"])
     async for event in task.events():
         if isinstance(event, Started) and event.attempt == 1:
-            table = read_table(traced)
-            assert table is not None
-            victim = find_worker(traced, event.worker, table.supervisor.pid)
-            assert victim is not None
-            victim.send(signal.SIGKILL)
+            kill_worker(traced, event.worker)
     result = await task.result()
     spans = await spans_of(receiver, task.task_id, "recover session", TOKEN, CAME[1], attempts=2)
     lost, process = [span for span in spans if span.name == PROCESS]
@@ -207,14 +182,10 @@ async def test_the_rescue_of_a_dead_workers_files_is_in_the_trace(
     task = await client.start(
         ["sh", "-c", "echo 1 >> f; [ $(wc -l < f) = 2 ] || sleep 30"], on_interrupt="resume"
     )
-    worker = await _worker_of(task)
-    table = read_table(traced)
-    assert table is not None
+    worker = await worker_of(task)
     place = traced.nodes / "node-1" / "pods" / worker
     await until(lambda: (place / MARK).exists() and (place / "workspace" / "f").exists())
-    victim = find_worker(traced, worker, table.supervisor.pid)
-    assert victim is not None
-    victim.send(signal.SIGKILL)
+    kill_worker(traced, worker)
     result = await task.result(wait_s=30)
     also = ("recover session", "rescue snapshot", "hand session on", "restore snapshot", TOKEN)
     spans = await spans_of(receiver, task.task_id, *also, attempts=2)
@@ -227,15 +198,6 @@ async def test_the_rescue_of_a_dead_workers_files_is_in_the_trace(
     assert rescue.attributes["agent_sandbox.snapshot.entries"] >= 1
     assert (on.parent, token.parent) == (recover.id, on.id)
     assert [span.parent for span in spans if span.name == CAME[1]][1:] == [token.id]
-
-
-async def _worker_of(task: RunningTask) -> str:
-    """Return the worker that runs a task, once it does."""
-    async with asyncio.timeout(20):
-        async for event in task.events():
-            if isinstance(event, Started):
-                return event.worker
-    raise AssertionError("it ended without a start")
 
 
 async def test_a_sleeping_session_is_woken_within_the_trace_of_its_next_task(

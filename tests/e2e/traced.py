@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections import Counter
 
+from agent_sandbox import RunningTask, Started
+from agent_sandbox.demo.victims import find_worker
+from agent_sandbox.embedded.folder import Folder
+from agent_sandbox.embedded.table import read_table
+from agent_sandbox.places import TENANT
 from shared.testing.look import until
 from shared.testing.otlp import Received, Receiver
 
@@ -31,6 +38,12 @@ TOKEN = "publish q.{shard}.{tenant}.{pool}.{class}"
 PUBLISH = "publish task.{tenant}.{pool}.{class}"
 PROCESS = "process task.{tenant}.{pool}.{class}"
 TASK = "agent_sandbox.task.id"
+RESOURCE = {
+    "service.namespace": "agent-sandbox",
+    "service.name": "worker-agent",
+    "k8s.node.name": "node-1",
+    "deployment.environment.name": "test",
+}
 SKEW_NS = 1_000_000
 """The servers' clock is read in whole milliseconds."""
 
@@ -102,3 +115,39 @@ def check_attempt(spans: list[Received], process: Received, *more: str) -> None:
     assert sorted(span.name for span in parts) == sorted((*PARTS, *more))
     assert all(span.end_ns <= process.end_ns for span in parts)
     assert all(span.service == "worker-agent" for span in parts)
+
+
+def attempt_of(task: str) -> dict[str, object]:
+    """Return what stands at least in the span of the first attempt of a one-shot that exits with another code than 0."""
+    return {
+        "messaging.system": "nats",
+        "messaging.operation.type": "process",
+        "messaging.operation.name": "process",
+        "messaging.destination.name": f"task.{TENANT}.default.interactive",
+        "messaging.destination.template": "task.{tenant}.{pool}.{class}",
+        "messaging.message.conversation_id": task,
+        "agent_sandbox.session.id": task,
+        "agent_sandbox.task.id": task,
+        "agent_sandbox.attempt": 1,
+        "agent_sandbox.epoch": 1,
+        "agent_sandbox.status": "failed",
+        "error.type": "exit_code",
+    }
+
+
+def kill_worker(traced: Folder, worker: str) -> None:
+    """Kill a worker's process."""
+    table = read_table(traced)
+    assert table is not None
+    victim = find_worker(traced, worker, table.supervisor.pid)
+    assert victim is not None
+    assert victim.send(signal.SIGKILL)
+
+
+async def worker_of(task: RunningTask) -> str:
+    """Return the worker that runs a task, once it does."""
+    async with asyncio.timeout(20):
+        async for event in task.events():
+            if isinstance(event, Started):
+                return event.worker
+    raise AssertionError("it ended without a start")

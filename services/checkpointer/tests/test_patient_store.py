@@ -114,3 +114,5 @@ async def test_only_a_pack_that_is_not_there_is_a_missing_pack(faults: FaultStor
 
     with pytest.raises(PackMissing, match="no such"):
         await PatientStore(faults).get(key)
+    with pytest.raises(PackMissing, match="no such"):
+        await PatientStore(faults).size(key)

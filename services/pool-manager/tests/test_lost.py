@@ -101,21 +101,6 @@ def test_a_pod_that_went_with_its_zygote_did_not_die_of_its_task(detector: Detec
     assert (death.cause, death.process_died) == ("zygote_lost", False)
 
 
-@pytest.mark.parametrize(("epoch", "told"), [(1, 4096), (2, None)])
-def test_what_a_worker_said_of_its_unsaved_files_is_kept(
-    detector: Detector, epoch: int, told: int | None
-) -> None:
-    """For the client, which is told what is rolled back; unless it was about another session, or an older epoch of it."""
-    detector.heard(replace(beat(epoch=1), unsaved_bytes=4096), CLAIMED + 1)
-    silent = detector.judge(row(epoch), CLAIMED + 6)
-    detector.gone(PodGone(pod="w", node="n", cause="killed"), CLAIMED + 6)
-    gone = detector.judge(row(epoch), CLAIMED + 6)
-
-    assert silent is not None
-    assert gone is not None
-    assert (silent.unsaved_bytes, gone.unsaved_bytes) == (told, told)
-
-
 def test_silence_is_believed_after_t_fence(detector: Detector) -> None:
     """Suspected at 1.5 s, given up at 4 s."""
     detector.heard(beat(), CLAIMED + 1)

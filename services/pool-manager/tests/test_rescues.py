@@ -11,10 +11,10 @@ from pool_manager.core.nodes import Nodes
 from pool_manager.core.rescues import Checkpointers
 from pool_manager.core.table import Row
 from shared.limits import WORKSPACE_BYTES_MAX
-from shared.messages import PodGone
+from shared.messages import PodGone, WorkerBeat
 from shared.pools import OnInterrupt
 from shared.record import Record
-from shared.traces import Context
+from shared.traces.context import Context
 from shared.workspace import CheckpointerBeat, SnapshotRef
 
 RECORD = Record(
@@ -136,3 +136,22 @@ def test_a_checkpointer_that_is_silent_in_a_rescue_is_given_up() -> None:
 
     assert death is not None
     assert (death.cause, death.process_died) == ("checkpointer_lost", False)
+
+
+@pytest.mark.parametrize(("epoch", "told"), [(1, 4096), (2, None)])
+def test_what_a_worker_said_of_its_unsaved_files_is_kept(epoch: int, told: int | None) -> None:
+    """For the client, which is told what is rolled back; unless it was about another session, or an older epoch of it."""
+    detector = Detector(Nodes(), Checkpointers(), Bounds(), START)
+    beat = WorkerBeat(
+        worker="w", pool="p", node="n", state="running", session="session-1", tenant="t", epoch=1,
+        unsaved_bytes=4096,
+    )  # fmt: skip
+    row = Row("t.session-1", replace(RECORD, epoch=epoch), 7, CLAIMED)
+    detector.heard(beat, CLAIMED + 1)
+    silent = detector.judge(row, CLAIMED + 6)
+    detector.gone(PodGone(pod="w", node="n", cause="killed"), CLAIMED + 6)
+    gone = detector.judge(row, CLAIMED + 6)
+
+    assert silent is not None
+    assert gone is not None
+    assert (silent.unsaved_bytes, gone.unsaved_bytes) == (told, told)

@@ -16,7 +16,7 @@ from checkpointing import (
 from holding import SESSION, FakeVoice, entry
 
 from shared import limits
-from shared.errors import Conflict, StaleEpoch, Unavailable
+from shared.errors import Conflict, StaleEpoch
 from shared.pools import OnInterrupt
 from shared.record import Record
 from shared.testing.wait import until
@@ -121,75 +121,6 @@ class TestInTheMiddle:
 
         assert truth.results[FIRST].status == "interrupted"
         assert second.sandbox.journal() == ["in part", "next"]
-
-    async def test_what_the_store_does_is_nothing_to_a_running_task(self, place: Place) -> None:
-        """It goes on; the heartbeat says why nothing is saved, and the next checkpoint is taken."""
-        pod, truth = place.new_pod(), place.truth
-        place.store.fault = Unavailable("the store does not answer")
-        seen: list[str] = []
-
-        async def runs_on(sandbox: Sandbox) -> None:
-            sandbox.append("one")
-            await until(lambda: pod.says[1] != "")
-            seen.append(pod.says[1])
-            place.store.fault = None
-            await until(lambda: truth.record.latest is not None)
-
-        pod.sandbox.programs = {SESSION: runs_on}
-        await pod.hold(truth, kept_session(truth), checkpoint_every_s=0.01)
-
-        assert seen == ["the store does not answer"]
-        assert truth.results[SESSION].status == "ok"
-        assert pod.sandbox.acts.count("freeze") == pod.sandbox.acts.count("thaw")
-
-    async def test_why_the_store_keeps_a_save_waiting_is_said_while_it_waits(
-        self, place: Place
-    ) -> None:
-        """Not once the job has given up, a minute later; and not any more once it goes on."""
-        pod, truth = place.new_pod(), place.truth
-        place.checkpointer.waits = "no route to the store"
-        seen: list[tuple[str | None, str]] = []
-
-        async def look() -> None:
-            await until(lambda: pod.says[1] != "")
-            seen.append(pod.says)
-            place.checkpointer.waits = ""
-
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(look())
-            await pod.hold(truth, kept_session(truth), checkpoint_every_s=3600)
-
-        assert seen == [("saving", "no route to the store")]
-        assert (truth.results[SESSION].status, pod.says) == ("ok", (None, ""))
-
-    @pytest.mark.timeout(120)
-    @pytest.mark.parametrize("outage_s", [0.3, pytest.param(20.0, marks=pytest.mark.slow)])
-    async def test_an_outage_of_the_store_in_mid_run_costs_time_only(
-        self, place: Place, outage_s: float
-    ) -> None:
-        """It begins in the middle of a task and ends after it: each task has its result and its line, once, in order."""
-        pod, truth = place.new_pod(), place.truth
-        tasks = [SESSION, *(f"task-{number:04d}" for number in range(1, 6))]
-        truth.inbox = [entry(number) for number in range(1, 6)]
-        loop = asyncio.get_running_loop()
-
-        async def outage_begins(sandbox: Sandbox) -> None:
-            place.store.fault = Unavailable("the store does not answer")
-            loop.call_later(outage_s, lambda: setattr(place.store, "fault", None))
-            await until(lambda: pod.says[1] != "")  # a checkpoint failed; it runs on
-            sandbox.append(tasks[2])
-
-        pod.sandbox.programs = {task: writes(task) for task in tasks} | {tasks[2]: outage_begins}
-        await pod.hold(truth, kept_session(truth), checkpoint_every_s=0.05, within_s=outage_s + 20)
-
-        assert list(truth.results) == tasks
-        assert {result.status for result in truth.results.values()} == {"ok"}
-        assert truth.record.boundary is not None
-        saved = place.store.snapshots[truth.record.boundary.id]["journal"]
-        assert saved.splitlines() == tasks
-        assert (truth.record.losses, truth.record.checkpoint_stale_ms) == (0, 0)
-        finished = [truth.results[task].timing.finished_ms for task in tasks]
-        assert finished[3] - finished[2] > 0  # the next one began after the store was back
 
     async def test_a_worker_that_is_to_leave_saves_the_task_in_hand_at_once(
         self, place: Place

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from checkpointer.core.patience import StoreState, after_failure, after_success, wait_s
@@ -101,14 +101,13 @@ class PatientStore:
 
     async def get(self, key: str, start: int = 0, length: int | None = None) -> bytes:
         """See `BlobStore`; a pack that is not there is `PackMissing`."""
-        try:
+        with _missing():
             return await self._try(lambda: self._store.get(key, start, length))
-        except NotFound as exc:
-            raise PackMissing(str(exc)) from exc
 
     async def size(self, key: str) -> int:
-        """See `BlobStore`."""
-        return await self._try(lambda: self._store.size(key))
+        """See `BlobStore`; a pack that is not there is `PackMissing`."""
+        with _missing():
+            return await self._try(lambda: self._store.size(key))
 
     async def delete(self, key: str) -> None:
         """See `BlobStore`."""
@@ -171,3 +170,12 @@ class PatientStore:
         if self.state.up:
             log.warning("store.down", code=error.code, error=str(error))
         self.state = after_failure(self.state, str(error), time.monotonic())
+
+
+@contextmanager
+def _missing() -> Iterator[None]:
+    """Tell a pack that is not in the store from all else that is not found."""
+    try:
+        yield
+    except NotFound as exc:
+        raise PackMissing(str(exc)) from exc

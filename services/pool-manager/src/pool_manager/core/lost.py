@@ -178,9 +178,7 @@ class Detector:
             left = said == "exited" and told[0].exit_code == 0
             died = said in PROCESS_DIED and not left
             unsaved = _unsaved(worker, row)
-            return Death(
-                cause=cause, process_died=died, silent_ms=silent_ms, unsaved_bytes=unsaved
-            )
+            return Death(cause=cause, process_died=died, silent_ms=silent_ms, unsaved_bytes=unsaved)
         if record.state == "rescuing":
             cause = self._judge_rescue(row, now)
             return Death(cause=cause, process_died=False) if cause else None

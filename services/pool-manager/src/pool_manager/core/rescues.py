@@ -11,7 +11,7 @@ from shared.limits import WORKSPACE_BYTES_MAX
 from shared.messages import PodGone
 from shared.pools import OnInterrupt
 from shared.record import Record
-from shared.traces import Context
+from shared.traces.context import Context
 from shared.workspace import CheckpointAsk, CheckpointerBeat, SnapshotRef
 
 ALIVE_S = 2.0

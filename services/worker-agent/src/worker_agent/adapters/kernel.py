@@ -107,7 +107,11 @@ def disk_mib(folders: list[str], limit_mib: float, changes: Changes | None = Non
                     used += about.st_blocks * 512
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append((entry.path, is_kept))
-                    elif is_kept and about.st_ctime_ns >= since_ns and entry.is_file(follow_symlinks=False):
+                    elif (
+                        is_kept
+                        and about.st_ctime_ns >= since_ns
+                        and entry.is_file(follow_symlinks=False)
+                    ):
                         changed += about.st_size
                 if used > limit_mib * MIB or seen > WALK_ENTRIES_MAX:
                     return max(used / MIB, limit_mib + 1)
