@@ -25,7 +25,7 @@ LARGE_BYTES: Final = 256 * 1024 * 1024
 LARGE_CHUNKS: Final = 16_384
 IN_PLACE_BYTES_MIN: Final = 1024 * 1024
 """A smaller file is cut by content however it changes: little is won by fixed cuts, and the first ones store it anew."""
-WINDOW_BYTES: Final = 8 * 1024 * 1024
+WINDOW_BYTES: Final = 4 * 1024 * 1024
 """A file is read and cut in pieces of so many bytes; a chunk never ends at a piece's end for that reason alone."""
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
 MAGIC_BYTES: Final = len(SQLITE_MAGIC)
