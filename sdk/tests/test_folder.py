@@ -45,6 +45,18 @@ def test_wishes_are_kept_until_others_are_made(folder: Folder) -> None:
     assert digest(folder) != before
 
 
+def test_variables_of_an_experiment_outlive_other_wishes(folder: Folder) -> None:
+    """And are a change of their own: services that get others are started anew."""
+    cluster = folder.create()
+    before = digest(folder)
+    folder.write(msgspec.structs.replace(cluster, environ={"node-1": {"LOCAL_NODE_BEAT_S": "1"}}))
+
+    assert digest(folder) != before
+    assert keep(folder, folder.read(), Wishes(nodes=3)).environ == {
+        "node-1": {"LOCAL_NODE_BEAT_S": "1"}
+    }
+
+
 def test_a_folder_is_a_store_by_its_name_alone() -> None:
     """To whichever command: `up` and `verify` take the same words."""
     assert store_address("/srv/packs") == store_address("local:/srv/packs") == "local:/srv/packs"

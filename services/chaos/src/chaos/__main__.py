@@ -7,15 +7,17 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 
-from chaos import app
+from chaos import app, in_turn
+from chaos.core.criteria import together
 from chaos.core.report.compare import compare
 from chaos.core.report.data import Findings
 from chaos.core.scenario import HEADLINE, SHORT, Scenario, alone, quiet, scaled
@@ -25,6 +27,7 @@ from shared.errors import ServiceError
 
 EXIT_FALSE, EXIT_UNKNOWN, EXIT_USAGE, EXIT_SYSTEM, EXIT_INTERRUPTED = 1, 3, 2, 125, 130
 _began = time.monotonic()
+T = TypeVar("T")
 
 
 def main() -> int:
@@ -59,7 +62,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="COMMAND")
     run = verbs.add_parser("run", help="run an experiment on a cluster of its own")
     run.add_argument(
-        "what", help="headline; quiet: no fault at all; or the name of one fault (`chaos faults`)"
+        "what",
+        help="headline; quiet: no fault at all; the name of one fault (`chaos faults`); faults: each alone, in turn",
     )
     run.add_argument("--seed", type=int, default=1, help="everything is drawn from it (1)")
     run.add_argument(
@@ -70,6 +74,9 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     run.add_argument("--sessions", type=int, help="another number of sessions")
     run.add_argument("--nodes", type=int, help="another number of virtual nodes (10)")
     run.add_argument("--seconds", type=float, help="quiet: length (600)")
+    run.add_argument(
+        "--only", action="append", choices=tuple(FAULTS), help="faults: this one; again for more"
+    )
     run.add_argument("--out", type=Path, help="new folder for history and report")
     run.add_argument(
         "--isolation", default="auto", help="class of the sandboxes; auto: the strongest there is"
@@ -85,8 +92,10 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     two.add_argument("b", type=Path)
     verbs.add_parser("faults", help="list the faults")
     given = parser.parse_args(words)
-    if given.verb == "run" and given.what not in ("headline", "quiet", *FAULTS):
-        parser.error(f"run: headline, quiet or a fault expected; faults: {', '.join(FAULTS)}")
+    if given.verb == "run" and given.what not in ("headline", "quiet", "faults", *FAULTS):
+        parser.error(
+            f"run: headline, quiet, faults or a fault expected; faults: {', '.join(FAULTS)}"
+        )
     return given
 
 
@@ -105,19 +114,36 @@ def scenario_of(given: argparse.Namespace) -> Scenario:
 
 
 def _run(given: argparse.Namespace) -> int:
+    if given.what == "faults":
+        return _run_faults(given)
     scenario = scenario_of(given)
     out = given.out or Path(f"chaos-{scenario.name}-{given.seed}-{time.strftime('%Y%m%d-%H%M%S')}")
     is_live = sys.stderr.isatty() and not (given.quiet or given.json)
     order = app.Order(
         scenario=scenario, seed=given.seed, out=out, isolation=given.isolation, is_live=is_live
     )
-    found = asyncio.run(_ended_by_signals(order))
+    found = asyncio.run(_ended_by_signals(app.run(order, say)))
     if given.json:
         print(msgspec.json.encode(found.figures).decode())  # noqa: T201 - what was asked for
     return _conclude(found, out)
 
 
-async def _ended_by_signals(order: app.Order) -> Findings:
+def _run_faults(given: argparse.Namespace) -> int:
+    out = given.out or Path(f"chaos-faults-{given.seed}-{time.strftime('%Y%m%d-%H%M%S')}")
+    order = in_turn.Round(
+        faults=given.only or tuple(FAULTS),
+        seed=given.seed,
+        out=out,
+        sessions=given.sessions,
+        isolation=given.isolation,
+    )
+    rows = asyncio.run(_ended_by_signals(in_turn.run_each(order, say)))
+    print((out / in_turn.TABLE).read_text(), end="")  # noqa: T201 - what was asked for
+    outcome = together([row.outcome for row in rows])
+    return {"pass": 0, "fail": EXIT_FALSE, "unknown": EXIT_UNKNOWN}[outcome]
+
+
+async def _ended_by_signals(work: Coroutine[Any, Any, T]) -> T:
     """Run; SIGINT and SIGTERM end it, once: a second one must not disturb the end, which leaves nothing running."""
     me = asyncio.current_task()
     assert me is not None
@@ -130,7 +156,7 @@ async def _ended_by_signals(order: app.Order) -> Findings:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, end)
-    return await app.run(order, say)
+    return await work
 
 
 def _conclude(found: Findings, folder: Path) -> int:

@@ -8,6 +8,7 @@ import msgspec
 
 from chaos.core.criteria import CRITERIA, together
 from chaos.core.report.data import Findings, conclude
+from chaos.core.report.faults import not_done, row_of, to_markdown
 from chaos.core.rows import Header, Nemesis
 from chaos.nemesis import FAULTS
 from chaos.testing.made import Made
@@ -85,3 +86,23 @@ def test_what_a_fault_saw_go_wrong_itself_makes_the_verdict_false() -> None:
     assert found.verdict.counts["broken"] == 1
     assert found.verdict.verdict == "false"
     assert found.outcome == "fail"
+
+
+def test_the_table_says_of_each_fault_what_failed_or_why_it_is_not_known() -> None:
+    """One line each, with the figures that were measured."""
+    missed = Nemesis(time=9.0, type="missed", fault="nodes-killed", detail="it lived on")
+    rows = [
+        row_of(judged()),
+        row_of(judged(run="fault-clock-jumps")),
+        row_of(judged(missed)),
+        not_done("power-loss", "no disk"),
+    ]
+
+    assert [(row.number, row.outcome) for row in rows] == [
+        ("1", "pass"), ("9", "fail"), ("1", "unknown"), ("11", "unknown"),
+    ]  # fmt: skip
+    assert [row.why for row in rows[:2]] == ["", "fences 1, at most 0"]
+    assert "it lived on" in rows[2].why
+    table = to_markdown(rows).splitlines()
+    assert len(table) == 2 + len(rows)
+    assert len({line.count("|") for line in table}) == 1
