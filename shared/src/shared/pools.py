@@ -37,12 +37,57 @@ class PodLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Files in the workspace together, MiB."""
 
 
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+TimeOfDay = Annotated[str, Meta(pattern="^(?:[01][0-9]|2[0-3]):[0-5][0-9]$")]
+PodCount = Annotated[int, Meta(ge=0, le=10000)]
+Money = Annotated[float, Meta(gt=0, le=1e9)]
+
+
+class Hours(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Hours of the week, UTC, in which other bounds of the stock hold."""
+
+    days: tuple[Day, ...] = DAYS
+    begin: TimeOfDay
+    """`HH:MM`"""
+    end: TimeOfDay
+    """`HH:MM`, not included; before `begin`: of the next day."""
+    stock_min: PodCount = 0
+    """Pods kept warm at least."""
+    stock_max: PodCount | None = None
+    """Pods kept warm at most; None: as without these hours."""
+
+
+class Promise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a pool's stock is made from instead of a number: who may wait how often, or what idling and waiting cost."""
+
+    cold_share: Annotated[float, Meta(ge=0.0005, le=0.5)] | None = None
+    """Share of new interactive sessions, and of sessions that wake, that may wait for a pod to start. None: the one at
+    which `idle_cost_per_hour` and `cold_cost` balance."""
+    idle_cost_per_hour: Money | None = None
+    """Money that one warm pod costs while it waits for an hour. Any currency, the one of `cold_cost`."""
+    cold_cost: Money | None = None
+    """Money that it is worth that one activation does not wait for a pod to start."""
+    batch_cold_share: Annotated[float, Meta(ge=0.0005, le=1)] = 1.0
+    """The same share of `batch`. From 0.9 on it gets no warm stock: pods are started for it as it comes."""
+    fault_share: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """Share of the sessions with a pod that can lose it at once and find a warm one each."""
+    stock_min: PodCount = 0
+    """Pods kept warm at least."""
+    stock_max: PodCount | None = None
+    """Pods kept warm at most; None: `pods_max` bounds them."""
+    hours: Annotated[tuple[Hours, ...], Meta(max_length=64)] = ()
+    """Other bounds for some hours; the first that fit hold."""
+
+
 class PoolSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Pods of one template, and how many of them wait warm."""
 
     name: str
     stock: Annotated[int, Meta(ge=0, le=5000)] = 4
-    """Pods kept warm. 0: every pod is started on demand."""
+    """Pods kept warm. 0: every pod is started on demand. With a promise: kept until demand was watched for a while."""
+    promise: Promise | None = None
+    """What the stock is made from; None: it is the number `stock`."""
     pods_max: Annotated[int, Meta(ge=1, le=10000)] = 64
     """Pods of this pool at once, warm and bound."""
     starting_max: Annotated[int, Meta(ge=1, le=1000)] = 64
@@ -106,8 +151,24 @@ def check_pools(pools: Sequence[PoolSpec]) -> tuple[PoolSpec, ...]:
                 raise InvalidMessage(
                     f"pool {pool.name!r}: exclude: {pattern!r}: a name or path expected, without outer spaces"
                 )
+        if pool.promise is not None:
+            _check_promise(pool.name, pool.promise)
         if pool.stock > pool.pods_max:
             raise InvalidMessage(
                 f"pool {pool.name!r}: stock {pool.stock} is above pods_max {pool.pods_max}"
             )
     return tuple(pools)
+
+
+def _check_promise(pool: str, promise: Promise) -> None:
+    prices = (promise.idle_cost_per_hour, promise.cold_cost)
+    if promise.cold_share is None and None in prices:
+        raise InvalidMessage(
+            f"pool {pool!r}: promise: cold_share expected, or both idle_cost_per_hour and cold_cost"
+        )
+    own = (promise.stock_min, promise.stock_max)
+    for low, high in (own, *((hours.stock_min, hours.stock_max) for hours in promise.hours)):
+        if high is not None and low > high:
+            raise InvalidMessage(
+                f"pool {pool!r}: promise: stock_min {low} is above stock_max {high}"
+            )

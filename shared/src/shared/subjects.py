@@ -195,6 +195,9 @@ def slot(pool: str, name: str) -> str:
     return f"slot.{slot_shard(name)}.{pool}.{name}"
 
 
+STOCK = "stock"  # in place of a slot's name: the record of what was decided for a pool's stock
+
+
 def slot_live(pool: str) -> str:
     """Slot records are heard here when stored."""
     return f"slots.{pool}.*"

@@ -160,6 +160,27 @@ class OutputAnswer(Message, frozen=True, kw_only=True, omit_defaults=True):
     error: ErrorInfo | None = None
 
 
+class StockView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the stock of a pool with a promise is made from."""
+
+    explained: tuple[str, ...] = ()
+    """In words, the most important first."""
+    rate_per_s: float = 0.0
+    """Activations of the interactive class, per second."""
+    dispersion: float = 1.0
+    """Variance of their number while a pod starts, over that of arrivals at random."""
+    start_s: float = 0.0
+    """Mean of the observed start-ups."""
+    z: float = 0.0
+    """Standard deviations above the expected that are held."""
+    cold_share: float = 0.0
+    """Share that may wait for a pod."""
+    reached_cold_share: float = 0.0
+    """Share of about the last hour that did."""
+    manager: str = ""
+    """Pool-manager that decides."""
+
+
 class PoolView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a pool is."""
 
@@ -179,6 +200,8 @@ class PoolView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Class that sandboxes really have -> warm and bound pods."""
     reason: str = ""
     """Why the stock is not full, where something stands in the way."""
+    policy: StockView | None = None
+    """What its stock is made from; None: it is a number."""
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

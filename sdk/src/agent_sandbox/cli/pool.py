@@ -29,7 +29,7 @@ def pool() -> None:
 @json_option
 def list_pools(state: Path | None, as_json: bool) -> None:
     """List pools: how many workers wait, start and work."""
-    answer = _ask(state)
+    answer = ask_pools(state)
     if as_json:
         print_json(Pools(pools=answer.pools))
     else:
@@ -42,17 +42,14 @@ def list_pools(state: Path | None, as_json: bool) -> None:
 @json_option
 def show(name: str, state: Path | None, as_json: bool) -> None:
     """Show a pool: its workers, their isolation, and the nodes."""
-    answer = _ask(state)
-    found = next((each for each in answer.pools if each.pool == name), None)
-    if found is None:
-        there = ", ".join(each.pool for each in answer.pools)
-        raise NotFound(f"no pool {name!r}: there are {there or 'none'}")
+    answer = ask_pools(state)
+    found = pick(answer, name)
     if as_json:
         print_json(PoolShown(pool=found, nodes=answer.nodes))
         return
     facts: dict[str, Any] = {
         "pool": found.pool,
-        "stock": str(found.stock) if found.stock else "0: each worker is started on demand",
+        "stock": str(found.stock) if found.stock else zero(found),
         "warm": str(found.warm),
         "starting": found.starting,
         "bound": str(found.bound),
@@ -70,6 +67,13 @@ def show(name: str, state: Path | None, as_json: bool) -> None:
             for node in answer.nodes
         ],
     )
+
+
+def zero(found: PoolView) -> str:
+    """Return what a stock of 0 means."""
+    if found.policy is not None:
+        return "0 now, by its promise"
+    return "0: each worker is started on demand"
 
 
 def print_pools(title: str, pools: tuple[PoolView, ...]) -> None:
@@ -100,7 +104,22 @@ def isolation_of(declared: str, classes: Mapping[str, int]) -> str:
     return declared if real in ("", declared) else f"{declared}: {real}"
 
 
-def _ask(state: Path | None) -> PoolsAnswer:
+def pick(answer: PoolsAnswer, name: str) -> PoolView:
+    """Return one of the pools.
+
+    Raises:
+        NotFound: there is none of that name; says which there are.
+    """
+    found = next((each for each in answer.pools if each.pool == name), None)
+    if found is None:
+        there = ", ".join(each.pool for each in answer.pools)
+        raise NotFound(f"no pool {name!r}: there are {there or 'none'}")
+    return found
+
+
+def ask_pools(state: Path | None) -> PoolsAnswer:
+    """Ask a pool-manager how pools and nodes are."""
+
     async def work() -> PoolsAnswer:
         async with open_client(state) as client:
             return await client.ask("pools", Message(), PoolsAnswer)

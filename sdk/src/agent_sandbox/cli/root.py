@@ -22,6 +22,7 @@ from agent_sandbox.cli.pool import pool
 from agent_sandbox.cli.run import run
 from agent_sandbox.cli.session import session
 from agent_sandbox.cli.shapes import Failure, Trouble
+from agent_sandbox.cli.stock import backtest, explain, simulate
 from agent_sandbox.cli.store import workspace
 from agent_sandbox.cli.task import task
 from agent_sandbox.cli.transfer import download, get, put, upload
@@ -66,6 +67,8 @@ for _command in (
     root.add_command(_command)
 for _command in (put, get, upload, download, *COMMANDS, attach):
     session.add_command(_command)
+for _command in (explain, simulate, backtest):
+    pool.add_command(_command)
 
 
 def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:

@@ -21,6 +21,7 @@ from shared.views import (
     PoolView,
     SessionAnswer,
     SessionsAnswer,
+    StockView,
     TasksAnswer,
 )
 
@@ -170,6 +171,49 @@ class PoolShown(Shape, frozen=True, kw_only=True):
     nodes: tuple[NodeView, ...]
 
 
+class PoolExplained(Shape, frozen=True, kw_only=True):
+    """Why a pool's stock is what it is."""
+
+    pool: str
+    stock: int
+    explained: tuple[str, ...]
+    policy: StockView | None
+
+
+class BacktestPoint(Shape, frozen=True, kw_only=True):
+    """One policy at one setting. Times are seconds; null: some wait for ever."""
+
+    setting: str
+    activations: int
+    idle_s: float
+    """Idle pod-seconds per activation, start-ups of pods that were never used among them."""
+    unused_start_s: float
+    cold_share: float
+    wait_p50_s: float | None
+    wait_p99_s: float | None
+    wait_p999_s: float | None
+    wait_mean_s: float | None
+    starts: float
+    """Pods started per activation."""
+
+
+class BacktestCurve(Shape, frozen=True, kw_only=True):
+    """One policy at several settings."""
+
+    policy: str
+    points: tuple[BacktestPoint, ...]
+
+
+class Backtest(Shape, frozen=True, kw_only=True):
+    """A trace through several policies."""
+
+    trace: str
+    cold_share: float
+    idle_s_at_cold_share: dict[str, float | None]
+    """Policy -> idle pod-seconds per activation at that share; null: it never gets there."""
+    curves: tuple[BacktestCurve, ...]
+
+
 class TtiTask(Shape, frozen=True, kw_only=True):
     """One sandbox that was asked for to see how soon it runs code."""
 
@@ -229,6 +273,9 @@ SHAPES: dict[str, tuple[Any, ...]] = {
     "logs": (StreamEvent,),
     "pool list": (Pools,),
     "pool show": (PoolShown,),
+    "pool explain": (PoolExplained,),
+    "pool simulate": (Backtest,),
+    "pool backtest": (Backtest,),
     "tti": (TtiMeasured, TtiSeen),
     "deadletter list": (LettersAnswer,),
     "deadletter show": (LetterAnswer,),

@@ -13,7 +13,7 @@ from pool_manager.adapters.connection import connection
 from pool_manager.adapters.files import read_pools, read_signer
 from pool_manager.adapters.leaders import StreamLeaders
 from pool_manager.adapters.letters import StreamLetters
-from pool_manager.adapters.nodes import BusVoice, BusWorkers, LocalPods, StreamSlots
+from pool_manager.adapters.nodes import BusVoice, BusWorkers, LocalPods, StreamSlots, StreamStocks
 from pool_manager.adapters.objects import StreamObjects
 from pool_manager.adapters.outputs import StreamOutputs
 from pool_manager.adapters.queue import StreamQueue
@@ -41,6 +41,7 @@ from pool_manager.loops.renew import Renewer
 from pool_manager.loops.replay import Replayer
 from pool_manager.loops.ring import Ringer
 from pool_manager.loops.shards import ShardWatch
+from pool_manager.loops.stock import Stocker
 from pool_manager.loops.sweep import Keepers, Sweeper
 from pool_manager.loops.wake import Waker
 from pool_manager.ports.pods import Pods
@@ -103,8 +104,8 @@ class Manager:
         mint = make_mint(settings, declared, servers, notes.sampling)
         self._refiller = Refiller(self.world, at("refill", slots), at("refill", pods), mint)
         self._refiller.times = times_of(settings)
-        stores = (truth, queue, letters, pods)
-        self._recoverer = make_recoverer(self.world, bus, stores, at, notes)
+        self._stocker = Stocker(self.world, at("stock", StreamStocks(bus)), self._refiller.wanted)
+        self._recoverer = make_recoverer(self.world, bus, (truth, queue, letters, pods), at, notes)
         self._waker = Waker(self.world, at("wake", truth), at("wake", queue), notes)
         self._ringer = Ringer(self.world, at("ring", queue), self._refiller.wanted)
         self._quotas = QuotaKeeper(self.world, truth, voice, mint, quotas_of(settings))
@@ -174,6 +175,7 @@ class Manager:
             self._recoverer.run,
             self._waker.run,
             self._ringer.run,
+            self._stocker.run,
             self._learner.run,
             self._sweeper.run,
             self._quotas.run,

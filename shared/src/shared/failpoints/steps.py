@@ -139,6 +139,10 @@ NOT_PLACED: dict[str, str] = {
         f"pool_manager.entries.{method}": "the place is that of who calls it: wake, quota or overdue"
         for method in ("put_result", "remove_entry", "result")
     },
+    **dict.fromkeys(
+        ("pool_manager.stock.read", "pool_manager.stock.write"),
+        "what was decided a second ago: the next second decides and writes again, under the sequence that it read",
+    ),
     "pool_manager.wake.result": "after a conflict only: without an answer the inbox stays as it is",
     "pool_manager.expire.read": "after a conflict only: without an answer the message stays where it is",
     "pool_manager.expire.result": "after a conflict only: without an answer the message stays where it is",

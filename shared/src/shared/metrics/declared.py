@@ -42,7 +42,7 @@ LABELS: Final = {
     "state": "a record's state; of nodes `alive` or `silent`",
     "outcome": "of pods `asked`, `refused` or `unanswered`; of jobs `done`, `cancelled` or an error's code",
     "op": "`save`, `restore`, `rescue`, `look` or `retain`; of bad packs also `scrub`",
-    "reason": "which bound or fault it was; of bad packs `damaged` or `missing`",
+    "reason": "which bound or fault it was; of bad packs `damaged` or `missing`; of inputs that differ which source said more",
     "method": "`GET`, `POST`, `PUT`, `DELETE`, `WEBSOCKET`, …; a strange one is `other`",
     "route": "a route's template, `/v1/tasks/{task:str}`; what is refused before any route is `refused`",
     "code": "the answer's status code; 0: the asker was gone before there was one",
@@ -150,6 +150,30 @@ WAITING = _seen(
 )  # fmt: skip
 SESSIONS = _seen(_gauge("sessions", "Sessions that have not ended.", "pool", "state"))
 IDLE = _seen(_counter("idle_pod_seconds", "Seconds that warm pods waited, all together.", "pool"))
+POOL_RATE = _seen(
+    _gauge("pool_activations_per_second", "Demand that the stock of a pool with a promise is made from.", "pool")
+)  # fmt: skip
+POOL_DISPERSION = _seen(
+    _gauge("pool_dispersion_ratio", "How bursty that demand is: 1 for arrivals at random.", "pool")
+)
+POOL_Z = _seen(
+    _gauge("pool_z_ratio", "Standard deviations above the expected demand that the stock holds.", "pool")
+)  # fmt: skip
+POOL_START_MEAN = _seen(
+    _gauge("pool_start_mean_seconds", "Mean of the start-ups that the stock is made from.", "pool")
+)
+POOL_COLD = _seen(
+    _gauge("pool_cold_ratio", "Share of about the last hour's activations that waited for a pod.", "pool")
+)  # fmt: skip
+POOL_COLD_PROMISED = _seen(
+    _gauge("pool_cold_promised_ratio", "Share of activations that may wait for a pod.", "pool")
+)
+POOL_DIFFER = _counter(
+    "pool_inputs_differ",
+    "Messages by which two sources of a pool's demand differed: bells against lanes.",
+    "pool",
+    "reason",
+)
 POD_STARTS = _counter("pod_starts", "Pods that nodes were asked for.", "pool", "outcome")
 POD_START = _histogram(
     "pod_start_duration", "Pod asked for to its worker's first heartbeat.", ("pool",), FAST_S
@@ -224,7 +248,8 @@ GATEWAY_TENANTS_OLD = _gauge(
 DECLARED: Final[dict[Service, tuple[Metric, ...]]] = {
     "pool-manager": (
         *COMMON, *ON_THE_BUS, TTI, QUEUE_WAIT, CLAIM, RESTORE, START, RUN, COMMIT, RESULTS, DETECT, RECOVERY, STOCK,
-        PODS, DEMAND, WAITING, SESSIONS, IDLE, POD_STARTS, POD_START, NODES, SHARDS_DOWN, MANAGERS,
+        PODS, DEMAND, WAITING, SESSIONS, IDLE, POD_STARTS, POD_START, POOL_RATE,
+        POOL_DISPERSION, POOL_Z, POOL_START_MEAN, POOL_COLD, POOL_COLD_PROMISED, POOL_DIFFER, NODES, SHARDS_DOWN, MANAGERS,
     ),
     "local-node": (*COMMON, *ON_THE_BUS, NODE_PODS, NODE_CAPACITY, NODE_ENDED, NODE_START),
     "client-edge": (

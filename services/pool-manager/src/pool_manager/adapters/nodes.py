@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 from pool_manager.core.peers import ManagerBeat
+from pool_manager.core.stocks import StockRecord
 from shared import messages, subjects
 from shared.bus import Bus
 from shared.errors import NotFound, Rejected, Unavailable
@@ -80,7 +81,30 @@ class StreamSlots:
         """Read all slot records."""
         for shard in range(SHARDS):
             async for stored in self._bus.scan(subjects.slot_stream(shard), "slot.>"):
+                if stored.subject.endswith(f".{subjects.STOCK}"):
+                    continue
                 yield messages.decode(stored.data, Slot), stored.seq
+
+
+class StreamStocks:
+    """Implements `ports.StockStore`."""
+
+    def __init__(self, bus: Bus) -> None:
+        """Use the service's connection."""
+        self._bus = bus
+
+    async def write(self, record: StockRecord, expected_seq: int) -> int:
+        """Write what was decided by compare-and-set; return its sequence."""
+        subject = subjects.slot(record.pool, subjects.STOCK)
+        return await self._bus.compare_and_set(
+            subject, messages.encode(record), expected_seq=expected_seq
+        )
+
+    async def read(self, pool: str) -> tuple[StockRecord, int] | None:
+        """Return what was decided last, and its sequence."""
+        stream = subjects.slot_stream(subjects.slot_shard(subjects.STOCK))
+        stored = await self._bus.read_last(stream, subjects.slot(pool, subjects.STOCK))
+        return None if stored is None else (messages.decode(stored.data, StockRecord), stored.seq)
 
 
 class BusWorkers:

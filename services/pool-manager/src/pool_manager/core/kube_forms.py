@@ -43,7 +43,7 @@ def outdated(
     if slots.due or slots.count["starting"] or not peers.is_settled(now):
         return []
     mine = sorted((pod for pod in pods if slots.has_pod(pod.name)), key=lambda pod: pod.name)
-    room = 1 + slots.spec.stock // SHARE - sum(pod.is_ending for pod in mine)
+    room = 1 + slots.target // SHARE - sum(pod.is_ending for pod in mine)
     makers = {peers.me, *peers.alive(now)}
     return [pod for pod in mine if _is_old(slots, pod, forms, makers)][: max(room, 0)]
 

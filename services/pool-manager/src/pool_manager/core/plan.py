@@ -88,7 +88,10 @@ def look_over(slots: Slots, facts: Facts, times: Times, now: float) -> None:
         if is_lost(row, facts, times, now):
             facts.nodes.not_asked(row.slot.pod)
             slots.gone(row.slot.pod, now)
-    for index in range(slots.spec.stock):
+    if slots.refill is not None:
+        slots.refill(now)
+        return
+    for index in range(slots.target):
         name = str(index)
         row_ = slots.rows.get(name)
         if row_ is None or row_.phase in ("taken", "gone"):
@@ -97,10 +100,15 @@ def look_over(slots: Slots, facts: Facts, times: Times, now: float) -> None:
 
 def is_lost(row: SlotRow, facts: Facts, times: Times, now: float) -> bool:
     """Return whether a pod that should be starting or warm is not there."""
-    if row.phase not in ("starting", "warm"):
+    if row.phase not in ("starting", "warm", "ending"):
         return False
     slot = row.slot
     node = facts.nodes.get(slot.node)
+    if row.phase == "ending":
+        is_there = (
+            node is not None and slot.pod in node.pods and facts.nodes.is_alive(slot.node, now)
+        )
+        return not is_there and now - row.since > SILENT_S
     if node is not None and slot.pod in node.pending:
         return False  # its node sees to it that this ends
     since = max(row.since, facts.nodes.ran_since(slot.pod), facts.hearing_since)

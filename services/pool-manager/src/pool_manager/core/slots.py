@@ -2,12 +2,14 @@
 
 A pool with stock N has the slots "0" to "N-1". A slot's record names its pod, `<pool>-<slot>-<generation>`; whoever
 writes the next generation by compare-and-set starts the next pod, so two pool-managers never start two for one slot. A
-pool with stock 0 has a slot for each queue message, "d<shard>-<sequence>", made when the message rings its bell.
+pool with stock 0 has a slot for each queue message, "d<shard>-<sequence>", made when the message rings its bell. A pool
+with a promise has as many slots as `pool_manager.core.supply` makes due, the lowest free numbers first.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -16,7 +18,7 @@ from pool_manager.core.turns import Lane, Turns
 from shared.messages import Slot
 from shared.pools import PoolSpec
 
-Phase = Literal["starting", "warm", "taken", "gone"]
+Phase = Literal["starting", "warm", "ending", "taken", "gone"]
 SILENT_S = 8.0
 """Warm workers beat every 2 s; after three and a fence one is given up."""
 LEFT_ALONE_S = 2.0
@@ -28,6 +30,8 @@ RECORD_S = 10.0
 KEPT_S = 10.0
 """How long a slot of its own message is kept after its pod is gone."""
 STARTED_KEPT = 1024
+ENDING_S = 10.0
+"""A pod that is to end and still says so long that it is warm is counted as that again."""
 BACK_OFF_S = (0.1, 5.0)
 """First and longest wait after a start that failed."""
 HOLD_S = (1.0, 30.0)
@@ -62,6 +66,12 @@ class Slots:
     def __init__(self, spec: PoolSpec) -> None:
         """Start empty."""
         self.spec = spec
+        self.target = spec.stock
+        """How many slots of the stock there are; with a promise what warm + starting - waiting is to be."""
+        self.refill: Callable[[float], None] | None = None
+        """With a promise: makes due what is missing; called after each change, with the monotonic clock."""
+        self.freed: list[str] = []
+        """With a promise: slots that lost their pod since `refill` looked."""
         self.rows: dict[str, SlotRow] = {}
         self.due: dict[str, Due] = {}
         self.count: Counter[str] = Counter()
@@ -87,17 +97,23 @@ class Slots:
         """Class -> messages that were stored in the pool's lanes, as far as they were heard."""
         self.waiting: Counter[str] = Counter()
         """Class -> messages that were in the pool's lanes at the last look."""
+        self.waits = 0
+        """Messages that rang, or were seen in the lanes, and that no worker has claimed."""
         self.started_s: deque[float] = deque(maxlen=STARTED_KEPT)
         """How long each of the last pods took until its worker was heard, seconds."""
+        self.learned_s: deque[float] = deque(maxlen=STARTED_KEPT)
+        """The same, for the pool's policy."""
 
     @property
     def on_demand(self) -> bool:
         """Whether pods are started for messages only."""
-        return self.spec.stock == 0
+        return self.spec.stock == 0 and self.spec.promise is None
 
     def is_wanted(self, name: str) -> bool:
         """Return whether the pool's stock has this slot."""
-        return name.isdecimal() and int(name) < self.spec.stock
+        if self.spec.promise is not None:
+            return name.isdecimal()  # how many there are is counted, not numbered
+        return name.isdecimal() and int(name) < self.target
 
     def has_pod(self, pod: str) -> bool:
         """Return whether a slot's present pod is this one."""
@@ -138,6 +154,8 @@ class Slots:
         if row is not None:
             self.count[row.phase] -= 1
             self._by_pod.pop(row.slot.pod, None)
+            if self.refill is not None:
+                self.freed.append(name)
 
     def created(self, pod: str, now: float) -> None:
         """The node said that it started the pod."""
@@ -165,13 +183,13 @@ class Slots:
                 return False
             self._unrecorded[pod] = now
             return self._taken(row, now)
-        if row.phase in (
-            "starting",
-            "gone",
-        ):  # it was given up for its silence, and is there after all
+        if row.phase == "ending" and now - row.since > ENDING_S:
+            self._move(row, "warm", now)
+        if row.phase in ("starting", "gone"):  # given up for its silence, and there after all
             self.due.pop(row.slot.slot, None)
             if row.phase == "starting":
                 self.started_s.append(now - row.since)
+                self.learned_s.append(now - row.since)
             self._move(row, "warm", now)
             self._fails.pop(row.slot.slot, None)
         return False
@@ -179,6 +197,7 @@ class Slots:
     def rang(self, klass: str) -> None:
         """A message was stored in one of the pool's lanes."""
         self.unclaimed += 1
+        self.waits += 1
         self.rung[klass] += 1
 
     def stands(self, backlog: int) -> None:
@@ -205,7 +224,15 @@ class Slots:
         if row.phase == "starting":
             self._fails[row.slot.slot] += 1
         self._move(row, "gone", now)
-        return row.slot.slot in self.due
+        return self._is_due(row)
+
+    def ending(self, pod: str, now: float) -> None:
+        """The pod is one too many, and is being ended: it counts no more."""
+        if (row := self.row_of(pod)) is not None:
+            self._move(row, "ending", now)
+
+    def _is_due(self, row: SlotRow) -> bool:
+        return bool(self.due) if self.refill else row.slot.slot in self.due
 
     def unrecorded(self, now: float) -> int:
         """Return how many pods say that they have a session of which no record was heard: the two come by different ways."""
@@ -231,8 +258,7 @@ class Slots:
 
     def want(self, name: str, now: float) -> None:
         """A slot of the stock has no pod."""
-        if name not in self.due:
-            self.due[name] = Due(now + self.back_off_s(name))
+        self.due.setdefault(name, Due(now + self.back_off_s(name)))
 
     def back_off_s(self, name: str) -> float:
         """Return how long a slot waits whose last starts failed."""
@@ -256,14 +282,19 @@ class Slots:
 
     def _taken(self, row: SlotRow, now: float) -> bool:
         self.unclaimed = max(self.unclaimed - 1, 0)
+        self.waits = max(self.waits - 1, 0)
         self._fails.pop(row.slot.slot, None)
         self._move(row, "taken", now)
-        return row.slot.slot in self.due
+        return self._is_due(row)
 
     def _move(self, row: SlotRow, phase: Phase, now: float) -> None:
         self.count[row.phase] -= 1
         self.count[phase] += 1
         row.phase = phase
         row.since = now
-        if phase in ("taken", "gone") and self.is_wanted(row.slot.slot):
+        if self.refill is not None:
+            if phase in ("taken", "gone"):
+                self.freed.append(row.slot.slot)
+            self.refill(now)
+        elif phase in ("taken", "gone") and self.is_wanted(row.slot.slot):
             self.want(row.slot.slot, now)

@@ -12,6 +12,7 @@ from pool_manager.core.peers import Peers
 from pool_manager.core.plan import Facts, Times
 from pool_manager.core.rescues import Checkpointers
 from pool_manager.core.slots import SILENT_S, Phase, Slots
+from pool_manager.core.stocks import StockRecord, stocks_of
 from pool_manager.core.table import Table
 from shared.messages import NodeBeat, PodGone, Slot, WorkerBeat
 from shared.pools import PoolSpec
@@ -47,6 +48,8 @@ class World:
         self.checkpointers = Checkpointers()
         self.detector = Detector(self.nodes, self.checkpointers, bounds, now)
         self.pools = {spec.name: Slots(spec) for spec in pools}
+        self.stocks = stocks_of(list(self.pools.values()), now)
+        """Of the pools with a promise."""
         self.dead_nodes: tuple[str, ...] = ()
         """Nodes of a Kubernetes cluster that say nothing in any way."""
 
@@ -121,6 +124,11 @@ class World:
         """Take in a slot's record as stored."""
         if (slots := self.pools.get(slot.pool)) is not None:
             slots.apply(slot, seq, fate=self._fate(slot.pod), now=now)
+
+    def on_stock(self, record: StockRecord, seq: int, now: float) -> None:
+        """Take in what was decided for a pool's stock."""
+        if (stock := self.stocks.get(record.pool)) is not None:
+            stock.adopt(record, seq, mine=record.manager == self.peers.me, now=now)
 
     def has_use_for(self, pool: str, pod: str, now: float) -> bool:
         """Return whether a pod fills a slot or owns a session of this pool, and lives as far as is known."""

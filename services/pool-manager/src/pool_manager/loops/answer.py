@@ -206,9 +206,10 @@ class Answerer:
 
     def _pool_view(self, slots: Slots, queued: int) -> PoolView:
         spec = slots.spec
+        stock = self._world.stocks.get(spec.name)
         return PoolView(
             pool=spec.name,
-            stock=spec.stock,
+            stock=slots.target,
             warm=slots.count["warm"],
             starting=slots.count["starting"],
             bound=self._world.table.owned_count(spec.name),
@@ -217,6 +218,7 @@ class Answerer:
             isolation=spec.isolation,
             classes=dict(self._classes(slots)),
             reason=slots.why(time.monotonic()),
+            policy=None if stock is None else stock.view(),
         )
 
     def _classes(self, slots: Slots) -> Counter[str]:

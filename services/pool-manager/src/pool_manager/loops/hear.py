@@ -7,6 +7,7 @@ import time
 import msgspec
 
 from pool_manager.core.peers import ManagerBeat
+from pool_manager.core.stocks import StockRecord
 from pool_manager.core.wakes import Wake
 from pool_manager.core.world import World
 from pool_manager.loops.recover import Recoverer
@@ -26,6 +27,7 @@ log = logs.get(__name__)
 
 SEQUENCE = "Nats-Sequence"
 """On a republished message: its sequence in the stream."""
+STOCK_END = f".{subjects.STOCK}"
 
 _records = msgspec.json.Decoder(Record)
 _workers = msgspec.json.Decoder(WorkerBeat)
@@ -33,6 +35,7 @@ _nodes = msgspec.json.Decoder(NodeBeat)
 _checkpointers = msgspec.json.Decoder(CheckpointerBeat)
 _gone = msgspec.json.Decoder(PodGone)
 _slots = msgspec.json.Decoder(Slot)
+_stocks = msgspec.json.Decoder(StockRecord)
 _managers = msgspec.json.Decoder(ManagerBeat)
 
 
@@ -128,7 +131,12 @@ class Ears:
             self._recoverer.wanted.set()
 
     def slot(self, message: Heard) -> None:
-        """A slot's record was stored."""
+        """A slot's record was stored, or what was decided for a pool's stock."""
+        if message.subject.endswith(STOCK_END):
+            stock = _stocks.decode(message.data)
+            self._world.on_stock(stock, int(message.headers[SEQUENCE]), time.monotonic())
+            self._refiller.wanted.set()
+            return
         slot = _slots.decode(message.data)
         self._world.on_slot(slot, int(message.headers[SEQUENCE]), time.monotonic())
 

@@ -10,6 +10,7 @@ from typing import get_args
 
 import msgspec
 
+from pool_manager.core.stocks import Stock
 from pool_manager.core.world import World
 from pool_manager.loops.refill import Refiller
 from pool_manager.ports import Heard
@@ -108,7 +109,7 @@ class Measurer:
         for pool, slots in world.pools.items():
             warm = slots.count["warm"]
             bound = world.table.owned_count(pool)
-            book.set(declared.STOCK, pool, value=slots.spec.stock)
+            book.set(declared.STOCK, pool, value=slots.target)
             book.set(declared.PODS, pool, "starting", value=slots.count["starting"])
             book.set(declared.PODS, pool, "warm", value=warm)
             book.set(declared.PODS, pool, "bound", value=bound)
@@ -120,6 +121,8 @@ class Measurer:
                 book.set(declared.SESSIONS, pool, state, value=sessions[pool, state])
             while slots.started_s:
                 book.observe(declared.POD_START, pool, seconds=slots.started_s.popleft())
+        for pool, stock in world.stocks.items():
+            self._look_at(pool, stock)
         for (pool, outcome), count in self._refiller.asked.items():
             self._count(declared.POD_STARTS, count, pool, outcome)
         alive = sum(world.nodes.is_alive(node.name, now) for node in world.nodes)
@@ -127,6 +130,18 @@ class Measurer:
         book.set(declared.NODES, "silent", value=sum(1 for _ in world.nodes) - alive)
         book.set(declared.SHARDS_DOWN, value=self._silent_shards())
         book.set(declared.MANAGERS, value=1 + len(world.peers.alive(now)))
+
+    def _look_at(self, pool: str, stock: Stock) -> None:
+        """Note what a pool's stock is made from."""
+        book, view = self._book, stock.view()
+        book.set(declared.POOL_RATE, pool, value=view.rate_per_s)
+        book.set(declared.POOL_DISPERSION, pool, value=view.dispersion)
+        book.set(declared.POOL_Z, pool, value=view.z)
+        book.set(declared.POOL_START_MEAN, pool, value=view.start_s)
+        book.set(declared.POOL_COLD, pool, value=view.reached_cold_share)
+        book.set(declared.POOL_COLD_PROMISED, pool, value=view.cold_share)
+        for reason, count in stock.differences.items():
+            self._count(declared.POOL_DIFFER, count, pool, reason)
 
     def _count(self, metric: Metric, count: int, *labels: str) -> None:
         """Carry over what was counted elsewhere since its start."""

@@ -51,8 +51,16 @@ class Ringer:
         slots = self._world.pools.get(pool)
         if slots is None or seq is None:
             return
-        slots.rang(klass)
         now = time.monotonic()
+        stock = self._world.stocks.get(pool)
+        if stock is not None and not self._world.hearing.is_stale(now):
+            stock.rang(klass)
+            slots.rang(klass)
+            stock.supply.fill(now)
+            if slots.due:
+                self._refill.set()
+            return
+        slots.rang(klass)
         if slots.on_demand and not self._world.hearing.is_stale(now):
             slots.demand(slot_name(shard, seq), (klass, shard), again=False, now=now)
             self._refill.set()
@@ -88,6 +96,7 @@ class Ringer:
 
     async def _look(self, *, rings: bool, soon: bool) -> None:
         """See what waits; every pool-manager knows it, one of them rings."""
+        rung = {pool: slots.rung.total() for pool, slots in self._world.pools.items()}
         counts = await self._counts()
         for pool, slots in self._world.pools.items():
             dues: Dues = {}
@@ -101,6 +110,9 @@ class Ringer:
                         dues[klass, shard] = due
             if not soon:
                 slots.stands(sum(dues.values()))
+                if (stock := self._world.stocks.get(pool)) is not None and len(counts) == SHARDS:
+                    since = slots.rung.total() - rung[pool]
+                    stock.looked(sum(dues.values()), slots.waiting.total(), since)
             if rings and dues:
                 await self._ring(slots, dues, soon=soon)
 

@@ -14,6 +14,7 @@ import msgspec
 from pool_manager.core.balance import Move, Seat
 from pool_manager.core.ends import Came
 from pool_manager.core.peers import ManagerBeat
+from pool_manager.core.stocks import StockRecord
 from shared.messages import CancelAnswer, CancelOrder, PodSpec, Slot, TaskResult
 from shared.quota import FullTenants
 from shared.record import Record
@@ -184,6 +185,18 @@ class SlotStore(Protocol):
 
     def scan(self) -> AsyncIterator[tuple[Slot, int]]:
         """Read all slot records."""
+        ...
+
+
+class StockStore(Protocol):
+    """What was decided for the stock of pools with a promise."""
+
+    async def write(self, record: StockRecord, expected_seq: int) -> int:
+        """Write it by compare-and-set; return its sequence."""
+        ...
+
+    async def read(self, pool: str) -> tuple[StockRecord, int] | None:
+        """Return what was decided last, and its sequence."""
         ...
 
 

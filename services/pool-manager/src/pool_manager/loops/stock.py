@@ -1,0 +1,81 @@
+"""Decides the stock of pools with a promise, once a second, and keeps what it is decided by where it outlives this process."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+
+from pool_manager.core.stocks import Stock, StockRecord
+from pool_manager.core.world import World
+from pool_manager.ports import StockStore
+from shared import logs
+from shared.errors import Conflict, OutcomeUnknown, ServiceError, Unavailable
+
+log = logs.get(__name__)
+
+EVERY_S = 1.0
+DAY_MINUTES = 24 * 60
+
+
+class Stocker:
+    """Lets the policies see what there is."""
+
+    def __init__(self, world: World, store: StockStore, refill: asyncio.Event) -> None:
+        """Ask for pods through `refill`."""
+        self._world = world
+        self._store = store
+        self._refill = refill
+
+    async def run(self) -> None:
+        """Tick until cancelled; there may be nothing to do."""
+        while self._world.stocks:
+            await asyncio.sleep(EVERY_S)
+            await asyncio.gather(
+                *(self._tick(pool, stock) for pool, stock in self._world.stocks.items())
+            )
+
+    async def _tick(self, pool: str, stock: Stock) -> None:
+        if stock.seq is None:
+            await self._read(pool, stock)
+        now = time.monotonic()
+        if not self._world.hearing.connected:
+            return
+        record = stock.tick(
+            self._world.peers,
+            bound=self._world.table.owned_count(pool),
+            minute_of_week=minute_of_week(time.time()),
+            now=now,
+        )
+        if stock.slots.due:
+            self._refill.set()
+        if record is not None:
+            await self._write(stock, record)
+
+    async def _write(self, stock: Stock, record: StockRecord) -> None:
+        """Write what was decided; whoever wrote meanwhile decides."""
+        try:
+            seq = await self._store.write(record, stock.seq or 0)
+        except (Conflict, OutcomeUnknown, Unavailable) as exc:
+            log.debug("stock.not_written", pool=record.pool, error=str(exc))
+            await self._read(record.pool, stock)
+            return
+        stock.wrote(record, seq, time.monotonic())
+        log.debug("stock.decided", pool=record.pool, position=record.position)
+
+    async def _read(self, pool: str, stock: Stock) -> None:
+        try:
+            found = await self._store.read(pool)
+        except ServiceError as exc:
+            log.debug("stock.not_read", pool=pool, error=str(exc))
+            return
+        if found is None:
+            stock.nothing_stored()
+        else:
+            self._world.on_stock(*found, time.monotonic())
+
+
+def minute_of_week(wall_s: float) -> int:
+    """Return the minute of the week, UTC, from Monday 00:00."""
+    at = datetime.fromtimestamp(wall_s, UTC)
+    return at.weekday() * DAY_MINUTES + at.hour * 60 + at.minute
