@@ -102,7 +102,6 @@ CONDITIONS: dict[str, Callable[[], bool]] = {
     "no-docker": _lacks_docker,
     "no-go": lambda: shutil.which("go") is None,
     "no-fish": lambda: shutil.which("fish") is None,
-    "no-faketime": lambda: not list(Path("/usr/lib").glob("*/faketime/libfaketime.so.1")),
     "no-git": lambda: shutil.which("git") is None,
     "no-kubectl": lambda: shutil.which("kubectl") is None,
     "no-kubernetes": lambda: not os.environ.get("KUBECONFIG"),

@@ -98,6 +98,9 @@ def up(folder: Folder, wishes: Wishes, *, wait_s: float, say: Say) -> Up:
     except NotApplied:
         before.restore()
         raise
+    finally:
+        if spawned is not None and spawned.poll() is None:
+            spawned.returncode = 0  # it outlives us: nobody waits for it, so nobody is to be warned
     return Up(did=did, cluster=folder.read(), took_s=time.monotonic() - began)
 
 

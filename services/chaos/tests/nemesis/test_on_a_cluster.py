@@ -19,11 +19,7 @@ from chaos.ports import Need
 from shared.errors import ServiceError
 from shared.pools import PoolSpec
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore:subprocess:ResourceWarning"),  # the supervisor outlives `up`
-]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 POOL = PoolSpec(name="default", stock=6, pods_max=24, idle_release_s=2)
 NODES = 4

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -26,7 +27,8 @@ from shared.failpoints import PlanFolder
 from shared.testing.relay import Link, Relay
 
 SERVER_DISK_MIB, NODE_DISK_MIB, STORE_DISK_MIB, POWER_DISK_MIB = 400, 400, 192, 4096
-CLOCK_LIBRARY = "*/faketime/libfaketime.so.1"
+CLOCK = Path(__file__).with_name("off_clock")
+"""Folder that puts the clock of a Python process off which has it on its path."""
 
 
 class NoGround(Unavailable):
@@ -119,22 +121,14 @@ class _Layer:
             )
 
     def _clocks(self, ground: Ground) -> None:
-        library = next(iter(sorted(Path("/usr/lib").glob(CLOCK_LIBRARY))), None)
-        if library is None:
-            raise NoGround("libfaketime is not installed")
         folder = self._work / "clocks"
         folder.mkdir()
+        path = os.pathsep.join([str(CLOCK), *filter(None, [os.environ.get("PYTHONPATH")])])
         gateways = [f"gateway-{number}" for number in range(1, GATEWAYS + 1)]
         for service in (*self._nodes, *manager_names(), *gateways):
             file = ground.clocks[service] = folder / service
-            file.write_text("+0\n")
-            self._give(
-                service,
-                LD_PRELOAD=str(library),
-                FAKETIME_TIMESTAMP_FILE=str(file),
-                FAKETIME_CACHE_DURATION="1",
-                FAKETIME_DONT_FAKE_MONOTONIC="1",
-            )
+            file.write_text("0\n")
+            self._give(service, PYTHONPATH=path, CHAOS_CLOCK_FILE=str(file))
 
     def _failpoints(self, ground: Ground) -> None:
         folder = self._work / "faults"

@@ -29,7 +29,7 @@ class PowerLoss(Base):
         """See `Base`."""
         super().__init__(site, dice)
         self._witness: Path | None = None
-        self._is_back = False
+        self._is_cut = False
 
     async def inject(self) -> Injected:
         """See `Fault`."""
@@ -43,24 +43,28 @@ class PowerLoss(Base):
         at_s = self.site.now()
         processes.send(servers.values(), signal.SIGSTOP)
         self._witness.write_bytes(b"?" * WITNESS_BYTES)
+        self._is_cut = True
         await aside(disk.cut)
-        processes.send(servers.values(), signal.SIGKILL)
-        await aside(wait_gone, list(servers.values()), processes.GONE_S)
         await self._back()
         return self.done(sorted(servers), at_s)
 
     async def _back(self) -> None:
-        if self._witness is not None and not self._is_back:
+        """Give the disk its power again, once; no server outlives the cut."""
+        if self._is_cut:
             disk = self.ground.power
             assert disk is not None
+            servers = list(processes.alive(self.site.rows("server")).values())
+            processes.send(servers, signal.SIGKILL)
+            await aside(wait_gone, servers, processes.GONE_S)
             await aside(disk.restore)
-            self._is_back = True
+            self._is_cut = False
         self.release()
 
     async def heal(self) -> None:
         """See `Fault`."""
-        servers = processes.alive(self.site.rows("server"))
-        processes.send(servers.values(), signal.SIGCONT)
+        if not self._is_cut:  # it was broken off before, or all is back
+            servers = processes.alive(self.site.rows("server"))
+            processes.send(servers.values(), signal.SIGCONT)
         await self._back()
 
     async def missed(self) -> str:
