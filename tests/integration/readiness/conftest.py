@@ -145,7 +145,7 @@ async def programs(cluster: RelayedCluster, folder: Path) -> AsyncIterator[dict[
     }
     try:
         for program in running.values():
-            await until(program.is_ready, within_s=30)
+            await until(program.is_ready, within_s=50)
         yield running
     finally:
         for program in running.values():
@@ -164,7 +164,7 @@ async def edge(nats_cluster: Cluster, folder: Path) -> AsyncIterator[Program]:
     program = Program("client_edge", folder, {**env, "KEY_FILE": str(folder / "edge.json")})
     program.port = port
     try:
-        await until(program.is_ready, within_s=20)
+        await until(program.is_ready, within_s=50)
         yield program
     finally:
         program.end()
