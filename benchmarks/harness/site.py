@@ -254,7 +254,7 @@ def table_of(pool: PoolSpec) -> str:
     for part, into in ((pool, lines), (pool.limits, inner)):
         for field in msgspec.structs.fields(part):
             value = getattr(part, field.name)
-            if field.name != "limits" and value != field.default:
+            if field.name not in ("limits", "promise") and value != field.default:
                 # JSON's strings, numbers and lists are TOML's as well.
                 into.append(f"{field.name} = {msgspec.json.encode(value).decode()}")
     return "\n".join([*lines, *(["[pool.limits]", *inner] if inner else [])]) + "\n"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agent_sandbox.embedded.folder import ClusterFile
 from agent_sandbox.embedded.pools import DEFAULT_POOLS, check_isolation, effective, to_toml
 from shared.errors import NotFound
-from shared.pools import ISOLATION_CLASSES, PodLimits, PoolSpec, parse_pools
+from shared.pools import ISOLATION_CLASSES, Hours, PodLimits, PoolSpec, Promise, parse_pools
 
 HAS_LANDLOCK = {"node-1": {"process": "", "landlock": "", "namespace": "needs root"}}
 HAS_NOTHING = {"node-1": {"process": "", "landlock": "no Landlock", "namespace": "needs root"}}
@@ -36,6 +36,14 @@ def test_the_default_pools_are_a_warm_and_a_cold_one() -> None:
         isolation=st.sampled_from(["auto", *ISOLATION_CLASSES]),
         idle_release_s=st.floats(0.1, 1000),
         limits=st.builds(PodLimits, cpu=st.floats(0.01, 8), memory_mib=st.integers(32, 4096)),
+        exclude=st.sampled_from([(), ("*.pyc", 'a"b')]),
+        promise=st.none()
+        | st.builds(
+            Promise,
+            cold_share=st.floats(0.0005, 0.5),
+            stock_max=st.none() | st.integers(5, 50),
+            hours=st.sampled_from([(), (Hours(days=("mon", "sun"), begin="22:00", end="06:30"),)]),
+        ),
     )
 )
 def test_pools_written_for_the_managers_read_back_the_same(pool: PoolSpec) -> None:

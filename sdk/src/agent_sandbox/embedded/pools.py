@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -63,19 +63,24 @@ def write_effective(folder: Folder, pools: tuple[PoolSpec, ...]) -> None:
 
 def to_toml(pools: tuple[PoolSpec, ...]) -> str:
     """Return a declaration that reads back as these pools."""
-    tables = []
-    for pool in pools:
-        fields = msgspec.to_builtins(pool)
-        limits = fields.pop("limits")
-        tables.append("[[pool]]\n" + _lines(fields) + "[pool.limits]\n" + _lines(limits))
-    return "\n".join(tables)
+    return "\n".join("[[pool]]\n" + _lines(msgspec.to_builtins(pool)) for pool in pools)
 
 
 def _lines(fields: Mapping[str, Any]) -> str:
-    # JSON's strings and numbers are TOML's as well.
     return "".join(
-        f"{name} = {msgspec.json.encode(value).decode()}\n" for name, value in fields.items()
+        f"{name} = {_value(value)}\n" for name, value in fields.items() if value is not None
     )
+
+
+def _value(value: Any) -> str:
+    """Return a value as TOML has it on one line; what is null is left out there."""
+    if isinstance(value, Mapping):
+        told = (f"{name} = {_value(each)}" for name, each in value.items() if each is not None)
+        return "{" + ", ".join(told) + "}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ", ".join(_value(each) for each in value) + "]"
+    # JSON's strings and numbers are TOML's as well.
+    return msgspec.json.encode(value).decode()
 
 
 def check_isolation(pools: tuple[PoolSpec, ...], nodes: Mapping[str, Mapping[str, str]]) -> None:
