@@ -22,6 +22,8 @@ from shared.record import Record
 from shared.testing.wait import until
 from worker_agent.loops import midway
 
+NAME, KEY = "AGENT_SANDBOX_TASK", "AGENT_SANDBOX_IDEMPOTENCY_KEY"
+
 
 class TestInTheMiddle:
     """Checkpoints while a task runs."""
@@ -69,6 +71,8 @@ class TestInTheMiddle:
         assert second.sandbox.journal() == lines
         env = second.sandbox.orders[0].env
         assert env["AGENT_SANDBOX_ATTEMPT"] == "2"
+        first_env = next(one.env for one in first.sandbox.orders if one.env[NAME] == FIRST)
+        assert env[KEY] == first_env[KEY] == f"{SESSION}/{FIRST}"
         assert ("AGENT_SANDBOX_INTERRUPTED" in env) == (rule == "resume")
         recovery = truth.results[FIRST].recovery
         assert recovery is not None

@@ -51,8 +51,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Seconds between heartbeats."""
     linger_s: Annotated[float, Meta(ge=0, le=3600)] = 60.0
     """Seconds that a sidecar may outlive its sandbox to save what it holds."""
-    dead_kept_s: Annotated[float, Meta(ge=0, le=86400)] = 300.0
-    """Seconds for which the files of an ended pod are kept unless it is deleted before."""
+    dead_kept_s: Annotated[float, Meta(ge=0, le=86400)] = 900.0
+    """Seconds for which the files of an ended pod are kept unless it is deleted before: longer than any rescue takes (690 s)."""
     drain_s: Annotated[float, Meta(gt=0, le=3600)] = 20.0
     """Seconds from SIGTERM to the node's end; sidecars get two thirds of it to hand over."""
     log_level: str = "info"
