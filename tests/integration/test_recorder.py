@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from shared import headers, messages, subjects, transitions
 from shared.bus import Bus, Write
+from shared.ids import home
 from shared.messages import TaskResult
 from shared.record import Hold, Origin, Record
 from shared.testing.checker import judge
@@ -116,6 +117,21 @@ async def test_what_nobody_heard_is_read_or_counted(owner: Owner, admin_bus: Bus
     assert len(history.versions) + history.unseen == 2
     verdict = judge(history)
     assert (verdict.ok, verdict.unknown) == (True, history.unseen), verdict.explain()
+
+
+async def test_what_was_stored_last_may_be_removed_by_now(owner: Owner, admin_bus: Bus) -> None:
+    """The head of a deleted workspace, say: that its sequence is read no more does not mean that a replica is behind."""
+    async with record(admin_bus) as recorder:
+        accepted = await owner.create()
+        await owner.finish()
+        stream = subjects.state_stream(home(owner.session))
+        head = subjects.workspace_head(POOL, owner.tenant, owner.session)
+        await admin_bus.compare_and_set(head, b"{}", expected_seq=0)
+        await admin_bus.js_api(f"STREAM.PURGE.{stream}", {"filter": head})
+
+        verdict = judge(await recorder.history([accepted], tenant=owner.tenant))
+
+    assert verdict.ok, verdict.explain()
 
 
 async def test_an_overwritten_result_is_found(owner: Owner, admin_bus: Bus) -> None:

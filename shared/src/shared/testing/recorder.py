@@ -113,9 +113,15 @@ class Recorder:
         ):
             found.add((shard, one.seq))
             self._take((shard, one.seq), one.subject.split(".", 2)[2], one.data)
-        if after < last and (shard, last) > max(found, default=(shard, 0)):
+        _, reached = max(found, default=(shard, after))
+        if reached < last and await self._holds_more(shard, reached):
             raise Unavailable(f"stream {shard}: read from a replica that is behind")
         return found
+
+    async def _holds_more(self, shard: int, after: int) -> bool:
+        """Return whether a shard's leader has anything beyond a sequence: what was stored last may be removed by now."""
+        stream = subjects.state_stream(shard)
+        return await self._bus.read_next(stream, f"s.{shard}.>", after_seq=after) is not None
 
     async def _last_seq(self, stream: str, *, timeout_s: float = 2.0) -> int:
         info = await self._bus.js_api(f"STREAM.INFO.{stream}", {}, timeout_s=timeout_s)
