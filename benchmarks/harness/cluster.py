@@ -77,8 +77,8 @@ class Private:
                 return view
         raise CannotMeasure(f"pool {pool}: the pool-managers do not know it")
 
-    async def wait_warm(self, pool: str, count: int) -> str:
-        """Wait until exactly so many workers wait warm, none in start, none bound; return their isolation class.
+    async def wait_warm(self, pool: str, count: int, *, bound: int = 0) -> str:
+        """Wait until exactly so many workers wait warm, none in start, and so many are bound; return their isolation class.
 
         Raises:
             CannotMeasure: they do not become as many in time.
@@ -87,7 +87,7 @@ class Private:
         said = -1
         while True:
             view = await self.view(pool)
-            if view.warm == count and not view.starting and not view.bound:
+            if view.warm == count and not view.starting and view.bound == bound:
                 return "+".join(sorted(name for name, pods in view.classes.items() if pods))
             if time.monotonic() > until:
                 raise CannotMeasure(

@@ -147,7 +147,7 @@ class _Victims:
         expected = (await _run(session, COUNT)).stdout.text
         say(f"{name}: saved after {saved_s:.2f} s")
         for fault in FAULTS:
-            await self._cluster.wait_warm(self._pool, 2)
+            await self._cluster.wait_warm(self._pool, 2, bound=1)
             say(f"{name}: its {fault} is killed")
             found[fault] = await self._lose(session, fault)
             after = await _run(session, COUNT)
