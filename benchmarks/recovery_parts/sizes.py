@@ -171,7 +171,7 @@ class _Victims:
                 if isinstance(event, Output):
                     text += event.data
                 if hit is None and self._is_due(task.task_id):
-                    at_ms, hit = time.time() * 1000, await self._kill(session.id, fault)
+                    hit, at_ms = await self._kill(session.id, fault), time.time() * 1000
             result = (await task.result()).check()
         if hit is None or hit.detect_s is None or hit.recover_s is None:
             raise CannotMeasure(f"{fault}: nobody heard of its recovery")
