@@ -19,7 +19,7 @@ from pool_manager.core.plan import (
     starts,
     strays,
 )
-from pool_manager.core.slots import BACK_OFF_S, KEPT_S, SILENT_S, Slots
+from pool_manager.core.slots import BACK_OFF_S, KEPT_S, SILENT_S, STEADY_S, Slots
 from shared.messages import NodeBeat
 from shared.pools import PoolSpec
 
@@ -92,6 +92,27 @@ def test_starts_that_fail_are_tried_again_ever_more_slowly(facts: Facts) -> None
     slots.heard("p-0-11", bound=False, now=now)
     slots.taken("p-0-11", now)
     assert len(plan(slots, facts, now)) == 1  # it came up: forgiven
+
+
+def test_pods_that_end_right_after_they_came_up_are_replaced_ever_more_slowly(facts: Facts) -> None:
+    """A sandbox that dies as soon as it is there would be started for ever; one that has stood for a while is forgiven."""
+    slots, now, waits = filled(facts), NOW, []
+    for seq in range(2, 8):
+        slots.gone(f"p-0-{seq - 1}", now + 1)
+        began = now = now + 1
+        while not (planned := plan(slots, facts, now)):
+            now += 0.05
+            node_says(facts, now)
+        waits.append(now - began)
+        slots.apply(planned[0].slot, seq, fate=None, now=now)
+        slots.heard(planned[0].slot.pod, bound=False, now=now)
+    assert waits == sorted(waits)
+    assert waits[-1] > 10 * waits[0]
+
+    slots.heard("p-0-7", bound=False, now=now + STEADY_S + 1)
+    slots.gone("p-0-7", now + STEADY_S + 2)
+    node_says(facts, now + STEADY_S + 2)
+    assert len(plan(slots, facts, now + STEADY_S + 2)) == 1
 
 
 def test_a_warm_pod_that_falls_silent_is_replaced(facts: Facts) -> None:

@@ -34,6 +34,8 @@ ENDING_S = 10.0
 """A pod that is to end and still says so long that it is warm is counted as that again."""
 BACK_OFF_S = (0.1, 5.0)
 """First and longest wait after a start that failed."""
+STEADY_S = 5.0
+"""A pod that ends sooner after its worker was first heard, without work, is a start that failed as well."""
 HOLD_S = (1.0, 30.0)
 """First and longest wait of a whole pool that is not allowed (any more of) its pods."""
 
@@ -191,6 +193,7 @@ class Slots:
                 self.started_s.append(now - row.since)
                 self.learned_s.append(now - row.since)
             self._move(row, "warm", now)
+        elif row.phase == "warm" and now - row.since > STEADY_S:
             self._fails.pop(row.slot.slot, None)
         return False
 
@@ -221,7 +224,7 @@ class Slots:
         row = self.row_of(pod)
         if row is None or row.phase == "gone":
             return False
-        if row.phase == "starting":
+        if row.phase == "starting" or (row.phase == "warm" and now - row.since <= STEADY_S):
             self._fails[row.slot.slot] += 1
         self._move(row, "gone", now)
         return self._is_due(row)
