@@ -6,7 +6,7 @@ import pytest
 
 from pool_manager.core.kube_cluster import LABELS
 from pool_manager.core.kube_pods import Pod, read_pod
-from pool_manager.core.kube_silence import is_silent
+from pool_manager.core.kube_silence import SETTLE_S, is_silent
 from pool_manager.core.lost import Bounds
 from pool_manager.core.world import World
 from shared.messages import WorkerBeat
@@ -81,11 +81,16 @@ def test_without_a_checkpointer_that_was_heard_silence_proves_nothing(
 
 
 def test_who_was_deaf_itself_gives_no_verdict(world: World, pods: list[Pod]) -> None:
-    """Until it has listened for T_fence again."""
+    """Until whoever lives has had the time to be heard again; silence counts from before, so that a server's death costs no
+    second T_fence."""
     checkpointer(world, 10.0)
-    world.was_deaf(100.0)
-    assert silent(world, pods, 104.0) is None
-    assert silent(world, pods, 104.1) is True
+    world.was_deaf(12.0)
+    assert silent(world, pods, 12.0 + SETTLE_S) is None
+    assert silent(world, pods, 12.1 + SETTLE_S) is True
+    world.was_deaf(20.0)
+    checkpointer(world, 21.0)
+    assert silent(world, pods, 25.0) is False
+    assert silent(world, pods, 25.1) is True
 
 
 def test_a_pod_that_was_never_heard_says_nothing_about_its_node(

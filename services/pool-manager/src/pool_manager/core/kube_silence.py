@@ -6,6 +6,10 @@ from pool_manager.core.kube_pods import Pod
 from pool_manager.core.world import World
 from shared.kube_names import node_token
 
+SETTLE_S = 2.5
+"""After this process heard nothing for a while, since its server died for one: so soon whoever lives is heard again, by
+another server. A whole node's silence needs no more proof then, a single worker's does."""
+
 
 def is_silent(world: World, fence_s: float, node: str, pods: list[Pod], now: float) -> bool | None:
     """Return whether all signs of life of a node are missing; None: none can be missed.
@@ -20,7 +24,7 @@ def is_silent(world: World, fence_s: float, node: str, pods: list[Pod], now: flo
         pods: those that live there by the API.
         now: monotonic clock.
     """
-    if now - world.hearing.since <= fence_s:
+    if now - world.hearing.since <= min(SETTLE_S, fence_s):
         return None
     heard_at = world.checkpointers.heard_at(node_token(node))
     if heard_at is None:
