@@ -127,15 +127,19 @@ class TestInTheMiddle:
         assert second.sandbox.journal() == ["in part", "next"]
 
     async def test_a_worker_that_is_to_leave_saves_the_task_in_hand_at_once(
-        self, place: Place
+        self, place: Place, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """It may not end in the time that is left."""
+        """It may not end in the time that is left; what it still does in that time is saved as well."""
+        monkeypatch.setattr(midway, "LEAVING_EVERY_S", 0.01)
         pod, truth = place.new_pod(), place.truth
 
         async def long(sandbox: Sandbox) -> None:
             sandbox.append("one")
             pod.leave()
             await until(lambda: truth.record.latest is not None)
+            first = truth.record.latest
+            sandbox.append("two")
+            await until(lambda: truth.record.latest != first)
 
         pod.sandbox.programs = {SESSION: long}
         await pod.hold(truth, kept_session(truth), checkpoint_every_s=3600)

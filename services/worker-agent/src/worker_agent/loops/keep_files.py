@@ -81,10 +81,10 @@ class FileKeeper:
         """The workspace holds what is nobody's: the session is given back as its record says it is."""
 
     def leave(self) -> None:
-        """The worker is to leave: wait for no store, and save the task in hand at once."""
+        """The worker is to leave: wait for no store, and save the task in hand at once, and again until it leaves."""
         self._restorer.leave()
         if self._midway is not None:
-            self._midway.hurry()
+            self._midway.leave()
 
     @property
     def reason(self) -> tuple[str, int]:

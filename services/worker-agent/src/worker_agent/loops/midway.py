@@ -9,6 +9,10 @@ from typing import Any
 from shared.limits import CHECKPOINT_PAUSE_S_MAX
 from worker_agent.ports import Sandbox
 
+LEAVING_EVERY_S = 5.0
+"""A task that is in hand when its worker is told to leave goes on until the time for that is up: no more of it than this is
+lost to whoever goes on with it."""
+
 
 class Midway:
     """The checkpoints of one task."""
@@ -38,6 +42,11 @@ class Midway:
             self._timer.cancel()
         self._job = self._group.create_task(self._save(), name="checkpoint")
         self._job.add_done_callback(lambda _: None if self._ended else self._arm())
+
+    def leave(self) -> None:
+        """Take one now, and from now on more often."""
+        self._every_s = min(self._every_s, LEAVING_EVERY_S)
+        self.hurry()
 
     def end(self) -> None:
         """Take none any more; one that is being written is waited for by the group."""
