@@ -11,6 +11,7 @@ from typing import Any
 from sandbox_runner import kernel, operation, processes, protocol
 from sandbox_runner.birthplace import Birthplace
 from sandbox_runner.channel import Channel
+from sandbox_runner.memory import Kills
 from sandbox_runner.paths import Workspace
 from sandbox_runner.poller import Poller
 from sandbox_runner.task import Tasks
@@ -30,7 +31,8 @@ class Runner:
         Args:
             channel_fd: Connected stream socket to the sidecar.
             workspace: Absolute path of the workspace.
-            in_container: It is the first of its container to hear that the pod is to end, before the sidecar does.
+            in_container: It is the first of its container, whose cgroup counts for it alone; it hears before the sidecar
+                does that the pod is to end.
         """
         self._in_container = in_container
         self._pid1 = os.getpid() == 1
@@ -51,7 +53,8 @@ class Runner:
         place = Workspace(workspace)
         self._operation = operation.Operation(self._channel, place)
         birthplace = Birthplace(scoped=in_scope)
-        self._tasks = Tasks(self._poller, self._channel, place, birthplace)
+        kills = Kills() if in_container else None
+        self._tasks = Tasks(self._poller, self._channel, place, birthplace, kills)
 
     def serve(self, network: str) -> int:
         """Runs until the end.

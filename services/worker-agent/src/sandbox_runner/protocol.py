@@ -30,7 +30,8 @@ To the sidecar:
     HELLO    version, pid, python, network?   what network it has, where it knows: "loopback" | "none"
     STARTED  task, at_ns              CLOCK_REALTIME, when the user's first instruction was about to run
     STDOUT, STDERR                    raw bytes of the one task that runs
-    EXIT     task, exit_code, signal, error {code, message} | null, interpreter {generation, fresh} | null
+    EXIT     task, exit_code, signal, error {code, message} | null, interpreter {generation, fresh} | null, oom
+             oom: the kernel has killed for memory meanwhile; only where the sandbox has a container of its own
     DATA                              raw bytes of a READ or ARCHIVE; JSON arrays of entries of a LIST
     DONE     op, and what the operation has to say
     FAILED   op, code, message

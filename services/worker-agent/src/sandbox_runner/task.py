@@ -15,6 +15,7 @@ from sandbox_runner.channel import Channel
 from sandbox_runner.command import NO_RESOURCES, Program, StartError, default_env, start
 from sandbox_runner.ending import Exit, signal_name
 from sandbox_runner.interpreter import Hooks, Interpreter
+from sandbox_runner.memory import Kills
 from sandbox_runner.output import Drains, Pump
 from sandbox_runner.paths import FileError, Workspace
 from sandbox_runner.poller import Poller
@@ -28,7 +29,12 @@ class Tasks:
     """Runs one task after the other."""
 
     def __init__(
-        self, poller: Poller, channel: Channel, workspace: Workspace, birthplace: Birthplace
+        self,
+        poller: Poller,
+        channel: Channel,
+        workspace: Workspace,
+        birthplace: Birthplace,
+        kills: Kills | None,
     ) -> None:
         """Runs nothing yet.
 
@@ -37,11 +43,13 @@ class Tasks:
             channel: To the sidecar.
             workspace: Where tasks run.
             birthplace: Where user processes are made.
+            kills: Counts what the kernel kills for memory; None: the sidecar sees that itself.
         """
         self._poller = poller
         self._channel = channel
         self._workspace = workspace
         self._birthplace = birthplace
+        self._kills = kills
         self._nothing = os.open(os.devnull, os.O_RDONLY)
         self._drains = Drains(poller)
         hooks = Hooks(self._interpreter_started, self._interpreter_finished)
@@ -171,6 +179,7 @@ class Tasks:
             self._group = None
             self._pump.detach(hang_up=self._seat.terminal is not None)
             self._seat.terminal = None
+            done.oom = self._kills is not None and self._kills.any_new()
             self._channel.send_json(protocol.EXIT, done.fields())
 
     def _run_command(self, request: dict[str, Any]) -> None:

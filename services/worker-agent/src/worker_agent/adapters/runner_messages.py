@@ -98,6 +98,10 @@ class Failure(msgspec.Struct, frozen=True):
     """`exec_…`."""
     message: Text
 
+    def info(self) -> ErrorInfo:
+        """Return it as results have it, cut to their size."""
+        return ErrorInfo(code=self.code[:100], message=self.message[:1000])
+
 
 class Exit(msgspec.Struct, frozen=True):
     """How a task ended: with exactly one of an exit code, a signal and an error."""
@@ -107,6 +111,8 @@ class Exit(msgspec.Struct, frozen=True):
     signal: Annotated[int, Meta(ge=1, le=64)] | None
     error: Failure | None
     interpreter: Interpreter | None
+    oom: bool = False
+    """By the sandbox's own word: it can only belittle its own failure by that."""
 
     def __post_init__(self) -> None:
         """Refuse an end that is none.

@@ -109,7 +109,7 @@ class RunnerSandbox:
             end,
             stopped=cause,
             limit=limit,
-            oom=kernel.oom_kills(facts.memory_cgroup) > kills_before,
+            oom=end.oom or kernel.oom_kills(facts.memory_cgroup) > kills_before,
         )
 
     async def stop(self, cause: StopCause, limit: str = "") -> None:
@@ -158,7 +158,7 @@ class RunnerSandbox:
         """Kill the sandbox from outside: what passed a limit may not let its runner run any more."""
         if (
             self._pod.sandbox.in_container
-        ):  # no signal reaches it; a runner that does not obey ends with the pod
+        ):  # no signal reaches it; who does not obey ends with the pod
             return self._channel.cut("it passed a limit")
         assert self._pod.sandbox.pid > 1, "0 and 1 mean others than the sandbox"
         for pid in kernel.process_tree(self._pod.sandbox.pid):
@@ -290,9 +290,10 @@ def _run(order: RunOrder) -> Run:
 
 
 def _run_end(end: Exit) -> RunEnd:
-    failure = None
-    if end.error is not None:
-        failure = ErrorInfo(code=end.error.code[:100], message=end.error.message[:1000])
     return RunEnd(
-        exit_code=end.exit_code, signal=end.signal, failure=failure, interpreter=end.interpreter
+        exit_code=end.exit_code,
+        signal=end.signal,
+        failure=None if end.error is None else end.error.info(),
+        interpreter=end.interpreter,
+        oom=end.oom,
     )
