@@ -64,6 +64,28 @@ def test_how_a_pod_ended(given: dict[str, Any], cause: str, *, died: bool) -> No
     assert (over.cause in PROCESS_DIED) == died
 
 
+OOM = ended(128, "OOMKilled")
+
+
+@pytest.mark.parametrize(
+    ("given", "cause"),
+    [
+        ({"sidecar": OOM, "sandbox": OOM}, "oom"),
+        ({"sidecar": ended(128, "StartError"), "last": OOM, "sandbox": OOM, "restarts": 1}, "oom"),
+        ({"sidecar": ended(128, "StartError"), "last": OOM, "sandbox": OOM}, "oom"),
+        ({"sidecar": OOM, "sandbox": ended(0)}, "exited"),
+        ({"sidecar": ended(1), "sandbox": OOM}, "exited"),
+    ],
+)
+def test_a_pod_that_its_sandbox_s_memory_has_ended(given: dict[str, Any], cause: str) -> None:
+    """Both containers end by it, as the kubelet says of gVisor; one of them alone is something else."""
+    phase = "Running" if "restarts" in given else "Failed"
+    over = read_pod(pod_view(phase=phase, **given), LABELS).over
+    assert over is not None
+    assert over.cause == cause
+    assert over.cause in PROCESS_DIED
+
+
 def test_an_exit_code_above_128_is_a_signal() -> None:
     """As shells and kubelets have it."""
     over = read_pod(pod_view(phase="Failed", sidecar=ended(137)), LABELS).over

@@ -11,7 +11,8 @@ from shared import transitions
 from shared.errors import ErrorInfo
 from shared.files import FileEntry, Stream
 from shared.ids import home
-from shared.messages import TaskResult
+from shared.messages import OUT_OF_MEMORY, TaskResult
+from shared.pools import OnInterrupt
 from shared.record import Death, Hold, Origin, Record
 from worker_agent.core import claims, lanes, listing
 from worker_agent.core.claims import Headers
@@ -223,6 +224,18 @@ class TestInterruption:
         assert (verdict.status, verdict.reason) == ("interrupted", "worker_lost")
         assert verdict.error is not None
         assert not verdict.error.definite
+
+    @pytest.mark.parametrize("rule", ["rerun", "resume", "fail"])
+    def test_a_task_that_took_its_pod_s_memory_is_not_run_again(self, rule: OnInterrupt) -> None:
+        """It would take as much again, and be poison in the end; the next task of the session is run."""
+        last = msgspec.structs.replace(REVOKED.interruptions[-1], cause=OUT_OF_MEMORY)
+        record = msgspec.structs.replace(REVOKED, interruptions=(last,), death_task="session-1")
+
+        verdict = after_interruption(record, "session-1", rule)
+
+        assert isinstance(verdict, Verdict)
+        assert (verdict.status, verdict.reason) == ("failed", "oom")
+        assert after_interruption(record, "another-1", rule) == "run"
 
     def test_the_first_attempt_runs_whatever_is_wanted(self) -> None:
         """Nothing was interrupted."""

@@ -31,6 +31,10 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     v: int = 1
 
 
+OUT_OF_MEMORY = "out_of_memory"
+"""Cause of an interruption: a task took its pod's memory, and its worker died with it. It is not run again."""
+
+
 class Interruption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One loss of the worker in mid-task."""
 
@@ -185,7 +189,7 @@ class PodGone(Message, frozen=True, kw_only=True, omit_defaults=True):
     pod: str
     node: str
     cause: str
-    """`exited`, `killed`, `deleted`, `start_failed`, `sandbox_lost`, `zygote_lost`, `evicted`, `node_lost`"""
+    """`exited`, `killed`, `oom`, `deleted`, `start_failed`, `sandbox_lost`, `zygote_lost`, `evicted`, `node_lost`"""
     exit_code: int | None = None
     signal: int | None = None
     detail: str = ""

@@ -20,6 +20,7 @@ BY_OTHERS = frozenset(
 """Why a pod failed that its task did not kill."""
 ON_ITS_WAY = frozenset({"", "ContainerCreating", "PodInitializing", "Pending"})
 """Reasons to wait that are no reason to worry."""
+OOM_KILLED = "OOMKilled"
 SIGNALLED = 128
 """Exit codes above it say which signal ended a process."""
 SAID_MAX = 300
@@ -121,12 +122,23 @@ def _gone(view: PodView, ended: Terminated | None) -> PodGone:
     code = ended.exit_code
     signal = ended.signal or (code - SIGNALLED if code > SIGNALLED else None)
     detail = f"exit code {code}: {ended.reason}: {ended.message}".rstrip(": ") if code else ""
+    cause = "killed" if signal else "exited"
     return msgspec.structs.replace(
         gone,
-        cause="killed" if signal else "exited",
+        cause="oom" if _is_out_of_memory(view) else cause,
         exit_code=None if signal else code,
         signal=signal,
         detail=(said or detail)[:SAID_MAX],
+    )
+
+
+def _is_out_of_memory(view: PodView) -> bool:
+    """Return whether what the sandbox took has ended the whole pod, as in gVisor, where one kernel holds both containers."""
+    return all(
+        (one := view.container(name)) is not None
+        and OOM_KILLED
+        in (end.reason for end in (one.state.terminated, one.last_state.terminated) if end)
+        for name in (SIDECAR, SANDBOX)
     )
 
 

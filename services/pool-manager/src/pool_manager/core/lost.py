@@ -13,14 +13,14 @@ import msgspec
 from pool_manager.core.nodes import Nodes
 from pool_manager.core.rescues import LATE_S, Checkpointers
 from pool_manager.core.table import Row, key_of
-from shared.messages import PodGone, WorkerBeat
+from shared.messages import OUT_OF_MEMORY, PodGone, WorkerBeat
 from shared.record import Death
 
 FORGET_S = 600.0
 GONE_KEPT_S = 120.0
 DROP_WINDOW_S = 1.0
 MASS_MIN = 3
-PROCESS_DIED = frozenset({"exited", "killed", "sandbox_lost", "absent"})
+PROCESS_DIED = frozenset({"exited", "killed", "oom", "sandbox_lost", "absent"})
 """What a node says, or shows, of a pod that ended by itself or was killed by anybody but us.
 
 Not `zygote_lost`: whatever killed a fork server took its pods along, and no task can have done it.
@@ -28,6 +28,7 @@ Not `zygote_lost`: whatever killed a fork server took its pods along, and no tas
 CAUSES = {
     "exited": "process_exit",
     "killed": "process_exit",
+    "oom": OUT_OF_MEMORY,
     "sandbox_lost": "process_exit",
     "node_restarted": "node_restarted",
     "zygote_lost": "zygote_lost",

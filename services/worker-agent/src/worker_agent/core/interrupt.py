@@ -6,10 +6,11 @@ from typing import Literal
 
 from shared.errors import ErrorInfo
 from shared.heads import is_interrupted
+from shared.messages import OUT_OF_MEMORY
 from shared.pools import OnInterrupt
 from shared.record import Record
 from shared.task import Archive, ListFiles, Open, ReadFile, Resume, Task
-from worker_agent.core.results import Verdict
+from worker_agent.core.results import TOO_MUCH_MEMORY, Verdict
 
 CLOCKS_AGREE_MS = 2000
 """Clocks that differ by no more are taken for the same."""
@@ -19,11 +20,15 @@ def after_interruption(record: Record, task: str, rule: OnInterrupt) -> Verdict 
     """Return `run`, or the verdict that ends the task, by its own rule or its pool's.
 
     Only the task that was in hand when the worker died was interrupted; one that never began is run. With which files it
-    goes on says `shared.heads.head_for`.
+    goes on says `shared.heads.head_for`. One that took its pod's memory ends as it does where only its sandbox ends by that.
     """
-    if rule != "fail" or not is_interrupted(record, task):
+    if not is_interrupted(record, task):
         return "run"
     last = record.interruptions[-1]
+    if last.cause == OUT_OF_MEMORY:  # again it would take as much
+        return TOO_MUCH_MEMORY
+    if rule != "fail":
+        return "run"
     return Verdict(
         "interrupted",
         "worker_lost",

@@ -50,6 +50,13 @@ class Verdict(msgspec.Struct, frozen=True):
     error: ErrorInfo | None = None
 
 
+TOO_MUCH_MEMORY = Verdict(
+    "failed",
+    "oom",
+    ErrorInfo(code="oom", message="the sandbox ran out of memory (memory_mib)", definite=False),
+)
+
+
 def judge(end: RunEnd) -> Verdict:
     """Tell apart how a run ended; the cause comes before its symptom (a timeout before the signal that it sent)."""
     match end.stopped:
@@ -73,7 +80,7 @@ def judge(end: RunEnd) -> Verdict:
             pass
     failed_run = end.lost or end.signal is not None or end.exit_code not in (0, None)
     if end.oom and failed_run:
-        return Verdict("failed", "oom", _error("oom", "the sandbox ran out of memory (memory_mib)"))
+        return TOO_MUCH_MEMORY
     if end.lost:
         return Verdict(
             "failed",
