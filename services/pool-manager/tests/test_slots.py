@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from pool_manager.core.nodes import Nodes
+from pool_manager.core.pace import BACK_OFF_S, STEADY_S
 from pool_manager.core.peers import Peers
 from pool_manager.core.plan import (
     Clock,
@@ -19,7 +20,7 @@ from pool_manager.core.plan import (
     starts,
     strays,
 )
-from pool_manager.core.slots import BACK_OFF_S, KEPT_S, SILENT_S, STEADY_S, Slots
+from pool_manager.core.slots import KEPT_S, SILENT_S, Slots
 from shared.messages import NodeBeat
 from shared.pools import PoolSpec
 

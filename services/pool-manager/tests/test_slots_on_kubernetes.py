@@ -121,3 +121,43 @@ def test_a_pools_reason_is_what_keeps_its_pods_from_starting(slots: Slots) -> No
     assert slots.why(NOW) == slots.stuck
     slots.reason = "exceeded quota"
     assert slots.why(NOW) == "exceeded quota"
+
+
+def test_a_refill_lets_claims_go_first(facts: Facts) -> None:
+    """While pods are claimed one after another none is started, for a second at most, and only where enough of them wait."""
+    slots = Slots(PoolSpec(name="p", stock=8))
+    slots.pace.calm_s = 0.15
+    for seq, start in enumerate(plan(slots, facts, NOW), start=1):
+        slots.apply(start.slot, seq, fate=None, now=NOW)
+        slots.heard(start.slot.pod, bound=False, now=NOW)
+    said = tuple(f"p-{index}-1" for index in range(8))
+
+    def planned(now: float) -> int:
+        says(facts, now, *said)
+        return len(plan(slots, facts, now))
+
+    slots.taken("p-0-1", NOW + 1)
+    assert planned(NOW + 1.1) == 0
+    slots.taken("p-1-1", NOW + 1.1)
+    assert planned(NOW + 1.2) == 0
+    assert planned(NOW + 1.3) == 2
+
+    for step in range(4):
+        slots.taken(f"p-{step + 2}-1", NOW + 2 + step / 10)
+    assert (slots.count["warm"], planned(NOW + 2.35)) == (2, 6)  # too few to wait
+
+
+def test_claims_that_never_end_hold_a_refill_up_for_a_second(facts: Facts) -> None:
+    """The pool would run dry."""
+    slots = Slots(PoolSpec(name="p", stock=40))
+    slots.pace.calm_s = 0.15
+    for seq, start in enumerate(plan(slots, facts, NOW), start=1):
+        slots.apply(start.slot, seq, fate=None, now=NOW)
+        slots.heard(start.slot.pod, bound=False, now=NOW)
+    says(facts, NOW + 1, *(f"p-{index}-1" for index in range(40)))
+    began = []
+    for step in range(15):
+        slots.taken(f"p-{step}-1", NOW + 1 + step / 10)
+        began.append(len(plan(slots, facts, NOW + 1.01 + step / 10)))
+    assert began[:10] == [0] * 10
+    assert began[10] >= 10

@@ -140,7 +140,10 @@ def starts(slots: Slots, facts: Facts, clock: Clock) -> list[Start]:
         slots.reason = ""
         return []
     now = clock.now
-    if now < slots.held_until:
+    warm = slots.count["warm"]
+    if now < slots.held_until or slots.pace.lets_claims_go_first(
+        now, warm=warm, stock=slots.target
+    ):
         return []
     room_start, room_pods = _room(slots, facts, now)
     # Messages wait that nobody was free to hear: whoever comes now asks for the most urgent of them.

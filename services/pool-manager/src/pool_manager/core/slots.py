@@ -14,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from pool_manager.core.pace import STEADY_S, Pace
 from pool_manager.core.turns import Lane, Turns
 from shared.messages import Slot
 from shared.pools import PoolSpec
@@ -32,10 +33,6 @@ KEPT_S = 10.0
 STARTED_KEPT = 1024
 ENDING_S = 10.0
 """A pod that is to end and still says so long that it is warm is counted as that again."""
-BACK_OFF_S = (0.1, 5.0)
-"""First and longest wait after a start that failed."""
-STEADY_S = 5.0
-"""A pod that ends sooner after its worker was first heard, without work, is a start that failed as well."""
 HOLD_S = (1.0, 30.0)
 """First and longest wait of a whole pool that is not allowed (any more of) its pods."""
 
@@ -80,15 +77,13 @@ class Slots:
         self._unrecorded: dict[str, float] = {}
         """Pod that says that it has a session, of which no record was heard yet -> since when."""
         self._by_pod: dict[str, str] = {}
-        self._fails: Counter[str] = Counter()
+        self.pace = Pace()
         self.open_since: float | None = None
         """Since when there is room below `pods_max`."""
         self.reason = ""
         """Why the stock is not full."""
         self.stuck = ""
         """Why pods that were asked for do not start."""
-        self.back_off_max_s = BACK_OFF_S[1]
-        """Longest wait of a slot after starts that failed."""
         self.held_until = float("-inf")
         """No pod is asked for before then."""
         self._refusals = 0
@@ -194,7 +189,7 @@ class Slots:
                 self.learned_s.append(now - row.since)
             self._move(row, "warm", now)
         elif row.phase == "warm" and now - row.since > STEADY_S:
-            self._fails.pop(row.slot.slot, None)
+            self.pace.forgive(row.slot.slot)
         return False
 
     def rang(self, klass: str) -> None:
@@ -225,7 +220,7 @@ class Slots:
         if row is None or row.phase == "gone":
             return False
         if row.phase == "starting" or (row.phase == "warm" and now - row.since <= STEADY_S):
-            self._fails[row.slot.slot] += 1
+            self.pace.failed(row.slot.slot)
         self._move(row, "gone", now)
         return self._is_due(row)
 
@@ -257,16 +252,11 @@ class Slots:
             row is not None and (row.phase in ("starting", "warm") or not again)
         ):
             return
-        self.due[name] = Due(now + self.back_off_s(name), lane)
+        self.due[name] = Due(now + self.pace.back_off_s(name), lane)
 
     def want(self, name: str, now: float) -> None:
         """A slot of the stock has no pod."""
-        self.due.setdefault(name, Due(now + self.back_off_s(name)))
-
-    def back_off_s(self, name: str) -> float:
-        """Return how long a slot waits whose last starts failed."""
-        fails = min(self._fails[name], 16)
-        return min(BACK_OFF_S[0] * 2 ** (fails - 1), self.back_off_max_s) if fails else 0.0
+        self.due.setdefault(name, Due(now + self.pace.back_off_s(name)))
 
     def why(self, now: float) -> str:
         """Return why the stock is not full, or why pods that were asked for do not start, and what comes next."""
@@ -286,7 +276,8 @@ class Slots:
     def _taken(self, row: SlotRow, now: float) -> bool:
         self.unclaimed = max(self.unclaimed - 1, 0)
         self.waits = max(self.waits - 1, 0)
-        self._fails.pop(row.slot.slot, None)
+        self.pace.forgive(row.slot.slot)
+        self.pace.claimed(now)
         self._move(row, "taken", now)
         return self._is_due(row)
 

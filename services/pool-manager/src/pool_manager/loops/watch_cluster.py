@@ -30,6 +30,8 @@ USELESS_S = 15.0
 """A pod that fills no slot and has no session is ended after so long: its slot's record may still be on its way."""
 BACK_OFF_MAX_S = 60.0
 """Longest wait of a slot whose pods end again and again before they work: each start costs the API server some writes."""
+CALM_S = 0.15
+"""So long after the last claim a pool's refill begins: a pod's start takes a node's processors for most of a second."""
 AGAIN_S = 5.0
 """Between two orders to end the same pod."""
 
@@ -65,7 +67,7 @@ class ClusterWatcher:
         self._asked: dict[str, float] = {}
         self._ticked = time.monotonic()
         for slots in world.pools.values():
-            slots.back_off_max_s = BACK_OFF_MAX_S
+            slots.pace.back_off_max_s, slots.pace.calm_s = BACK_OFF_MAX_S, CALM_S
 
     async def run(self) -> None:
         """Watch until cancelled."""
