@@ -131,10 +131,12 @@ class Rounds:
     def _tell(self, one: Round) -> None:
         detect = [hit.detect_s for hit in one.hits if hit.detect_s is not None]
         recover = [hit.recover_s for hit in one.hits if hit.recover_s is not None and hit.task]
+        ended = sum(hit.ended and hit.detected_s is None for hit in one.hits)
         noticed = "not at all" if one.not_ready_s is None else f"after {one.not_ready_s:.0f} s"
         say(
             f"{one.fault} {one.node}: {len(detect)} of {len(one.hits)} given up within "
-            f"{max(detect, default=0):.2f} s, {len(recover)} in a task going on within "
+            f"{max(detect, default=0):.2f} s, {ended} ended by themselves just before, "
+            f"{len(recover)} in a task going on within "
             f"{max(recover, default=0):.2f} s; Kubernetes noticed {noticed}"
         )
 

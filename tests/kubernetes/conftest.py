@@ -88,6 +88,14 @@ def system(kubectl: Kubectl, spaces: Namespaces) -> Iterator[Namespaces]:
 
 
 @pytest.fixture
+def kept_pools(kubectl: Kubectl, system: Namespaces) -> Iterator[None]:
+    """For tests that apply the deployment, which brings back the pools of its files: the tests' are declared again."""
+    yield
+    names = {pool.name for pool in POOLS}
+    declare(kubectl, system, (*others(kubectl, system, names), *POOLS))
+
+
+@pytest.fixture
 def faults() -> Iterator[NodeFaults]:
     """Faults of nodes, taken back at the end."""
     found = NodeFaults.from_environment()

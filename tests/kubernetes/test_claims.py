@@ -33,7 +33,7 @@ async def test_a_task_runs_in_a_pod_of_the_class_that_its_pool_promises(
     assert result.status == "ok", result.raw
     assert result.raw.isolation == isolation
     assert nodes[result.raw.worker] == result.raw.node
-    assert ("gVisor" in result.stdout) == (isolation == "gvisor"), result.stdout
+    assert ("gvisor" in result.stdout.lower()) == (isolation == "gvisor"), result.stdout
 
 
 async def test_a_warm_claim_writes_nothing_to_the_api_server(

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "kubernetes.md").read_text()
 
 
-def test_from_nothing_to_a_result(system: Namespaces) -> None:
+def test_from_nothing_to_a_result(system: Namespaces, kept_pools: None) -> None:
     """All but the first line, which builds what is on the nodes already: in order, on a system that may be there."""
     found = re.search(
         r"^## From nothing to a result\n```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE
