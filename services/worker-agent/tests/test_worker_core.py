@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from shared import transitions
 from shared.errors import ErrorInfo
 from shared.files import FileEntry, Stream
+from shared.heads import OUT_OF_MEMORY
 from shared.ids import home
-from shared.messages import OUT_OF_MEMORY, TaskResult
+from shared.messages import TaskResult
 from shared.pools import OnInterrupt
 from shared.record import Death, Hold, Origin, Record
 from worker_agent.core import claims, lanes, listing

@@ -19,6 +19,9 @@ from shared.workspace import Latest, SnapshotRef
 
 Which = Literal["empty", "boundary", "latest"]
 
+OUT_OF_MEMORY = "out_of_memory"
+"""Cause of an interruption: a task took its pod's memory, and its worker died with it. It is not run again."""
+
 
 class Head(msgspec.Struct, frozen=True):
     """What a workspace is filled with before a task runs."""

@@ -31,10 +31,6 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     v: int = 1
 
 
-OUT_OF_MEMORY = "out_of_memory"
-"""Cause of an interruption: a task took its pod's memory, and its worker died with it. It is not run again."""
-
-
 class Interruption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One loss of the worker in mid-task."""
 

@@ -16,7 +16,6 @@ class Exit:
         self.signal: int | None = None
         self.error: dict[str, str] | None = None
         self.interpreter: dict[str, Any] | None = None
-        self.oom = False
 
     def fields(self) -> dict[str, Any]:
         """The frame's fields."""
@@ -26,7 +25,6 @@ class Exit:
             "signal": self.signal,
             "error": self.error,
             "interpreter": self.interpreter,
-            "oom": self.oom,
         }
 
 

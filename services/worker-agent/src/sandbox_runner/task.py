@@ -48,8 +48,7 @@ class Tasks:
         self._poller = poller
         self._channel = channel
         self._workspace = workspace
-        self._birthplace = birthplace
-        self._kills = kills
+        self._birthplace, self._kills = birthplace, kills
         self._nothing = os.open(os.devnull, os.O_RDONLY)
         self._drains = Drains(poller)
         hooks = Hooks(self._interpreter_started, self._interpreter_finished)
@@ -179,8 +178,8 @@ class Tasks:
             self._group = None
             self._pump.detach(hang_up=self._seat.terminal is not None)
             self._seat.terminal = None
-            done.oom = self._kills is not None and self._kills.any_new()
-            self._channel.send_json(protocol.EXIT, done.fields())
+            oom = self._kills is not None and self._kills.any_new()
+            self._channel.send_json(protocol.EXIT, {**done.fields(), "oom": oom})
 
     def _run_command(self, request: dict[str, Any]) -> None:
         argv, env, cwd = self._asked(request)

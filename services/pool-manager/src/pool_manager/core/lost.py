@@ -13,7 +13,8 @@ import msgspec
 from pool_manager.core.nodes import Nodes
 from pool_manager.core.rescues import LATE_S, Checkpointers
 from pool_manager.core.table import Row, key_of
-from shared.messages import OUT_OF_MEMORY, PodGone, WorkerBeat
+from shared.heads import OUT_OF_MEMORY
+from shared.messages import PodGone, WorkerBeat
 from shared.record import Death
 
 FORGET_S = 600.0

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from shared.errors import ErrorInfo
-from shared.heads import is_interrupted
-from shared.messages import OUT_OF_MEMORY
+from shared.heads import OUT_OF_MEMORY, is_interrupted
 from shared.pools import OnInterrupt
 from shared.record import Record
 from shared.task import Archive, ListFiles, Open, ReadFile, Resume, Task
