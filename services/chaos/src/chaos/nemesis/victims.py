@@ -17,7 +17,7 @@ from chaos.ports import NoVictim, Site
 from shared import messages, subjects
 from shared.errors import OutcomeUnknown, Unavailable
 from shared.ids import home
-from shared.record import Record
+from shared.record import ENDED, Record
 
 OWNED_S = 30.0
 POLL_S = 0.1
@@ -32,7 +32,7 @@ async def owned(site: Site, session: str, after_epoch: int = 0) -> Record:
     """Wait until somebody owns a session under a later epoch; return its record.
 
     Raises:
-        NoVictim: not within OWNED_S seconds.
+        NoVictim: not within OWNED_S seconds, or it has ended.
     """
     try:
         async with asyncio.timeout(OWNED_S):
@@ -40,6 +40,8 @@ async def owned(site: Site, session: str, after_epoch: int = 0) -> Record:
                 record = await _record(site, session)
                 if record is not None and record.state == "running" and record.epoch > after_epoch:
                     return record
+                if record is not None and record.state in ENDED:
+                    raise NoVictim(f"the session is {record.state}")
                 await asyncio.sleep(POLL_S)
     except TimeoutError as exc:
         raise NoVictim(f"nobody owns the session after {OWNED_S:g} s") from exc
