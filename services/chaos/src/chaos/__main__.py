@@ -30,9 +30,9 @@ _began = time.monotonic()
 T = TypeVar("T")
 
 
-def main() -> int:
+def main(words: Sequence[str]) -> int:
     """Run the command line; return the exit code."""
-    given = parse(sys.argv[1:])
+    given = parse(words)
     logs.configure(service="chaos", level="error")
     try:
         match given.verb:
@@ -203,4 +203,4 @@ def say(words: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

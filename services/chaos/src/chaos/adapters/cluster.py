@@ -27,7 +27,8 @@ from shared.identity import load_identity, read_credential, roles
 from shared.pools import PoolSpec
 from shared.views import PoolsAnswer, PoolView
 
-UP_S = 120.0
+UP_S = 240.0
+"""Ten nodes and all services at once take a busy machine long."""
 WARM_S = 240.0
 POLL_S = 0.3
 ASK_S = 3.0

@@ -45,8 +45,12 @@ def spread(values: Iterable[float | None]) -> Spread:
     )
 
 
-def longest_gap(times: Iterable[float], begin_s: float, end_s: float) -> float:
-    """Return the longest time between two neighbours in a span, its ends included."""
+def longest_gap(times: Sequence[float], begin_s: float, end_s: float) -> float:
+    """Return the longest time between two neighbours that lies in a span, at least in part.
+
+    What goes beyond the end is cut there: nobody knows when the next one came. Before the first one nothing was expected.
+    """
     inside = sorted(time for time in times if begin_s <= time <= end_s)
-    marks = [begin_s, *inside, end_s]
+    before = max((time for time in times if time < begin_s), default=begin_s)
+    marks = [before, *inside, end_s]
     return max(after - before for before, after in itertools.pairwise(marks))
