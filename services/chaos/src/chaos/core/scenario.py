@@ -87,7 +87,7 @@ SHORT = Scenario(
     sessions=60,
     ramp_s=12.0,
     load_s=85.0,
-    drain_s=40.0,
+    drain_s=150.0,
     one_shots_per_s=8.0,
     stock=28,
     habits=tuple(replace(habit, think_s=habit.think_s / 4) for habit in HABITS),
@@ -105,7 +105,8 @@ ALONE_AT_S, ALONE_AFTER_S = 40.0, 45.0
 """A fault alone: when it comes, and how long the load goes on after it was healed."""
 ALONE = "fault-"
 """Of the names of such runs."""
-SCENARIOS = {"headline": HEADLINE}
+QUIET_DRAIN_S = 45.0
+"""Nothing is to be made up for where nothing was broken."""
 
 
 def alone(fault: str, lasts_s: float, sessions: int = 60) -> Scenario:
@@ -146,7 +147,9 @@ def drawn(dice: Dice, faults: Sequence[str], *, seconds: float, every_s: float) 
 
 def quiet(seconds: float, sessions: int) -> Scenario:
     """Return a run without any fault: whoever is fenced in it was fenced falsely."""
-    return replace(SHORT, name="quiet", sessions=sessions, load_s=seconds, schedule=())
+    return replace(
+        SHORT, name="quiet", sessions=sessions, load_s=seconds, drain_s=QUIET_DRAIN_S, schedule=()
+    )
 
 
 def scaled(scenario: Scenario, sessions: int) -> Scenario:

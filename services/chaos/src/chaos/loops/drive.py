@@ -111,10 +111,12 @@ class Drive(msgspec.Struct, frozen=True):
                 await user.read()
 
         reads = {asyncio.create_task(read(user)) for user in users}
-        _, left = await asyncio.wait(reads, timeout=self.scenario.drain_s + NOT_READ_S)
-        if left:
-            self.tell(f"{len(left)} journals could not be read")
-        await _end(reads)
+        try:
+            _, left = await asyncio.wait(reads, timeout=self.scenario.drain_s + NOT_READ_S)
+            if left:
+                self.tell(f"{len(left)} journals could not be read")
+        finally:
+            await _end(reads)
 
 
 async def _end(tasks: set[asyncio.Task[None]]) -> None:

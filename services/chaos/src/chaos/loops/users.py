@@ -133,7 +133,7 @@ async def send_one_shots(
                 under_way.add(task)
                 task.add_done_callback(under_way.discard)
                 number += 1
-            due += gap / stage.pace.burst
+            due += stage.pace.pause_s(gap)
             await asyncio.sleep(max(0.0, due - stage.notes.now()))
 
 
