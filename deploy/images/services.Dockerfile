@@ -13,7 +13,7 @@ RUN python3 -m venv /opt/agent-sandbox \
             --no-deps --no-build-isolation --require-hashes -r "/build/$lock.lock" || exit 1; done \
     && /opt/agent-sandbox/bin/pip uninstall -q -y setuptools pip \
     && python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/agent-sandbox/lib
-COPY shared/src sdk/src services/checkpointer/src services/client-edge/src services/gateway/src services/pool-manager/src /opt/agent-sandbox/app/
+COPY shared/src sdk/src services/checkpointer/src services/client-edge/src services/gateway/src services/pool-manager/src services/volume-keeper/src /opt/agent-sandbox/app/
 RUN /opt/agent-sandbox/bin/python -m compileall -q /opt/agent-sandbox/app
 
 FROM ${BASE}

@@ -106,6 +106,7 @@ def abstracted(record: Record, *, classes: bool = False) -> Record:
         latest=None if record.latest is None else replace(record.latest, attempt=0, epoch=0),
         checkpoint_stale_ms=min(record.checkpoint_stale_ms, 1),
         rescue_pod="",
+        files_in_use=False,
         lost=LOST if record.lost else None,
         losses=0,
         last_loss=None,

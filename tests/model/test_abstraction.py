@@ -67,6 +67,7 @@ def records(draw: st.DrawFn) -> Record:
         losses=draw(st.integers(0, 3)),
         last_loss=draw(st.none() | losses),
         tasks_done=draw(st.integers(0, 9)),
+        files_in_use=draw(st.booleans()),
         traceparent=draw(st.text(max_size=3)),
         tracestate=draw(st.text(max_size=3)),
     )
@@ -101,6 +102,10 @@ ACTS: dict[str, Callable[[Record, int], Record]] = {
     "revoke silent": _revoke(False, True, ""),
     "revoke dead": _revoke(True, True, "2"),
     "revoke idle": _revoke(True, False, ""),
+    "revoke what may write on": lambda record, _: transitions.revoke(
+        record, death=Death(cause="c", process_died=False, may_write=True), now_ms=1
+    ),
+    "take the files": lambda record, epoch: heads.take_files(record, Hold("w1", epoch)),
     "rescue": lambda record, _: transitions.revoke(
         record, death=Death(cause="c", process_died=True), now_ms=1, rescue=RESCUE
     ),

@@ -7,7 +7,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from pool_manager.core.pod_form import LANES, PodOrder, pod_manifest
+from pool_manager.core.pod_form import LANES, pod_manifest
+from pool_manager.core.pod_order import PodOrder
 from pool_manager.core.pod_template import PodClass, PodTemplate
 from shared.pools import PodLimits, PoolSpec
 

@@ -112,6 +112,16 @@ def _lose(record: Record, *, cause: str, now_ms: int, back_to: SnapshotRef | Non
     )
 
 
+def take_files(record: Record, hold: Hold) -> Record:
+    """Return the record of an owner who has waited for the end of whoever wrote the files before.
+
+    Raises:
+        StaleEpoch: somebody else owns the session now.
+    """
+    check_mine(record, hold, "take its files")
+    return replace(record, files_in_use=False)
+
+
 def is_interrupted(record: Record, task: str) -> bool:
     """Return whether a task was in hand when the worker died: only that one was interrupted."""
     return bool(record.interruptions) and record.death_task in ("", task)

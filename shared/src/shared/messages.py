@@ -189,6 +189,7 @@ class PodGone(Message, frozen=True, kw_only=True, omit_defaults=True):
     exit_code: int | None = None
     signal: int | None = None
     detail: str = ""
+    stopped: bool = False  # its kubelet itself has said of each of its containers that it has ended
 
 
 class DeletePod(Message, frozen=True, kw_only=True, omit_defaults=True):
@@ -268,8 +269,7 @@ class OutputEvent(Message, frozen=True, kw_only=True, omit_defaults=True):
     task: str
     worker: str = ""
     at_ms: float = 0
-    pool: str = ""
-    """On `started`."""
+    pool: str = ""  # on `started`
     timing: Timing | None = None
     """On `started`."""
     interruption: Interruption | None = None

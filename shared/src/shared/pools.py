@@ -22,6 +22,23 @@ with each name, with one with the whole path; what lies below an excluded direct
 Excludes = Annotated[tuple[Exclude, ...], Meta(max_length=limits.EXCLUDES_MAX)]
 OnInterrupt = Literal["rerun", "resume", "fail"]
 Durability = Literal["saved", "relaxed"]
+Workspace = Literal["checkpoint", "pvc"]
+AccessMode = Literal["ReadWriteMany", "ReadWriteOnce"]
+ON_VOLUMES = ("oci", "gvisor", "kata")
+"""Classes of pods that can mount a volume: Kubernetes'."""
+
+
+class Volume(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a pool keeps workspaces that are too large to be saved and restored."""
+
+    storage_class: Annotated[
+        str, Meta(max_length=253, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$")
+    ] = ""
+    """Of the claim; empty: the cluster's default. What it makes must be as the access mode says."""
+    access_mode: AccessMode = "ReadWriteMany"
+    """As in a claim. `ReadWriteMany`: one volume for the pool's sessions, that all nodes mount at once."""
+    size_gib: Annotated[int, Meta(ge=1, le=1 << 20)] = 10
+    """What the claim asks for, GiB."""
 
 
 class PodLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,8 +115,9 @@ class PoolSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     image: str = ""
     """On Kubernetes: the sandboxes' image, made from the one of the product; empty: that one. Embedded sandboxes see the
     machine's own programs and have no image."""
-    on_interrupt: OnInterrupt = "rerun"
-    """What happens to a task whose worker died, unless the task says otherwise."""
+    on_interrupt: OnInterrupt | None = None
+    """What happens to a task whose worker died, unless the task says otherwise. None: `rerun`; with `workspace = "pvc"`
+    `fail`, since a task that runs again finds there what it did before."""
     checkpoint_every_s: Annotated[float, Meta(ge=1, le=24 * 3600)] = 30.0
     """Seconds between checkpoints in the middle of a task."""
     durability: Durability = "saved"
@@ -107,10 +125,24 @@ class PoolSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     what such a task did is lost with its pod."""
     exclude: Excludes = ()
     """What no snapshot holds: it is lost with the pod. Holds for pods that are made from then on."""
+    workspace: Workspace = "checkpoint"
+    """`checkpoint`: on the node's disk, and saved. `pvc`: on a Kubernetes volume, which the session's next pod mounts."""
+    volume: Volume | None = None
+    """With `pvc`: which; None: one that many nodes mount, of the cluster's default class."""
     idle_release_s: Annotated[float, Meta(gt=0, le=7 * 24 * 3600)] = 600.0
     """Seconds that an idle session keeps its pod before it is released."""
     batch_first_every: Annotated[int, Meta(ge=2, le=1000)] = 10
     """While both classes wait, at least one start in so many is of `batch`, so that it never starves."""
+
+    @property
+    def on_volume(self) -> bool:
+        """Whether workspaces lie on a volume, and not in snapshots."""
+        return self.workspace == "pvc"
+
+    @property
+    def interrupt_rule(self) -> OnInterrupt:
+        """What happens to a task whose worker died, where the task says nothing."""
+        return self.on_interrupt or ("fail" if self.on_volume else "rerun")
 
 
 class _PoolFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -157,6 +189,8 @@ def check_pools(pools: Sequence[PoolSpec]) -> tuple[PoolSpec, ...]:
             raise InvalidMessage(
                 f"pool {pool.name!r}: stock {pool.stock} is above pods_max {pool.pods_max}"
             )
+        if wrong := _wrong_workspace(pool):
+            raise InvalidMessage(f"pool {pool.name!r}: {wrong}")
     return tuple(pools)
 
 
@@ -172,3 +206,22 @@ def _check_promise(pool: str, promise: Promise) -> None:
             raise InvalidMessage(
                 f"pool {pool!r}: promise: stock_min {low} is above stock_max {high}"
             )
+
+
+def _wrong_workspace(pool: PoolSpec) -> str:
+    """Return what does not go together with where a pool keeps workspaces; empty: all does."""
+    if not pool.on_volume:
+        return 'volume: only with workspace = "pvc"' if pool.volume else ""
+    if pool.volume is not None and pool.volume.access_mode != "ReadWriteMany":
+        return (
+            f"volume.access_mode: {pool.volume.access_mode} is not served: ReadWriteMany expected"
+        )
+    if pool.isolation not in ON_VOLUMES:
+        return f'isolation: {pool.isolation} pods mount no volume: {", ".join(ON_VOLUMES)} expected with workspace = "pvc"'
+    if pool.exclude:
+        return 'exclude: nothing is left out of a volume: none expected with workspace = "pvc"'
+    if pool.durability != "saved":
+        return (
+            f'durability: {pool.durability} means snapshots: saved expected with workspace = "pvc"'
+        )
+    return ""

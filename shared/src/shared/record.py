@@ -65,6 +65,9 @@ class Record(Message, frozen=True, kw_only=True, omit_defaults=True):
     """A newer one, from the middle of a task."""
     checkpoint_stale_ms: int = 0
     """Since when completed tasks have effects that no snapshot holds, wall clock; 0: `boundary` holds them all."""
+    files_in_use: bool = False
+    """In a pool on volumes: a former owner may still write files, since nobody saw its end. Who claims the session waits
+    until that is out of the question, and says so by taking this back."""
     rescue_until_ms: int = 0
     """`rescuing` until then, wall clock of the pool-manager that gave it up."""
     rescue_pod: str = ""
@@ -112,6 +115,8 @@ class Death(msgspec.Struct, frozen=True, kw_only=True):
     silent_ms: int | None = None
     unsaved_bytes: int | None = None
     """As `Interruption` has it."""
+    may_write: bool = False
+    """Its user code may go on for a while, on a volume that others mount as well: nobody saw the end of all of it."""
 
 
 class Rescue(msgspec.Struct, frozen=True, kw_only=True):

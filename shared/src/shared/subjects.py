@@ -277,6 +277,11 @@ def enroll(pool: str = "*", pod: str = "*") -> str:
     return f"enroll.{pool}.{pod}"
 
 
+def volume(pool: str = "*", op: str = "*", pod: str = "*") -> str:
+    """Request to a pool's keepers: `make` a pod's folder on its volume, `take` a session's files into that."""
+    return f"vol.{pool}.{op}.{pod}"
+
+
 def control(worker: str) -> str:
     """Requests to a bound worker."""
     return f"ctl.{worker}"
@@ -290,8 +295,6 @@ def terminal(worker: str, tenant: str = "*", session: str = "*", task_id: str = 
 SHARDS_DOWN = "shards"
 """Pool-managers say here which state shards have no leader, while that lasts."""
 
-CHECKPOINTER_GROUP = "checkpointer"
-"""Queue group of the checkpointers for requests that one of them answers."""
 IDLE_GROUP = "idle"
 """Queue group of idle workers on their pool's bells."""
 MANAGER_GROUP = "pool-manager"

@@ -163,8 +163,7 @@ def take_back(released: Record, before: Record) -> Record:
     check_state(released, "take back", "idle")
     if released.epoch != before.epoch:
         raise Conflict(f"session {before.session}: epoch {before.epoch} is now {released.epoch}")
-    hold = Hold(before.owner or "", before.epoch)
-    return skip(before, hold, position=released.position)
+    return skip(before, Hold(before.owner or "", before.epoch), position=released.position)
 
 
 def wake(record: Record, *, lane: str) -> Record:
@@ -217,6 +216,7 @@ def revoke(record: Record, *, death: Death, now_ms: int, rescue: Rescue | None =
         epoch=record.epoch + 1,
         lane="recovery",
         rescue_until_ms=0,
+        files_in_use=record.files_in_use or death.may_write,
     )
     if revoked.deaths >= limits.DEATHS_MAX and record.state == "running":
         return replace(revoked, state="poison", ended_ms=now_ms, end_reason="deaths")

@@ -50,8 +50,12 @@ def needed(spaces: Namespaces) -> dict[Account, tuple[Right, ...]]:
         *_verbs("get update", "statefulsets", group="apps", namespace=system, name="nats"),
         *_verbs("get update", "deployments", group="apps", namespace=system, name="pool-manager"),
     ]
-    for space, secret in ((nodes, "checkpointer"), (pods, "agent-sandbox-enroller")):
-        provisioner += _verbs("get update", "secrets", namespace=space, name=secret)
+    for space, *names in (
+        (nodes, "checkpointer"),
+        (pods, "agent-sandbox-enroller", "agent-sandbox-keeper"),
+    ):
+        for secret in names:
+            provisioner += _verbs("get update", "secrets", namespace=space, name=secret)
         provisioner += [
             Right("create", kind, namespace=space) for kind in ("secrets", "configmaps")
         ]
@@ -60,6 +64,8 @@ def needed(spaces: Namespaces) -> dict[Account, tuple[Right, ...]]:
     return {
         Account(system, "pool-manager"): (
             *_verbs("create delete get list watch", "pods", namespace=pods),
+            *_verbs("create list", "persistentvolumeclaims", namespace=pods),
+            *_verbs("create list update delete", "deployments", group="apps", namespace=pods),
             *_verbs("list watch", "nodes"),
             *_verbs("list watch", "runtimeclasses", group="node.k8s.io"),
             Right("get", "/openid/v1/jwks"),

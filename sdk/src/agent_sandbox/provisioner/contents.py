@@ -198,6 +198,12 @@ def enrollers(held: Mapping[str, bytes], root: Root, valid_s: float) -> Data:
     return {key: credential(held, key, root.identity.signer, roles.enroller(), valid_s)}
 
 
+def keepers(held: Mapping[str, bytes], root: Root, valid_s: float) -> Data:
+    """Return what all keepers of volumes share."""
+    key = "keeper.creds"
+    return {key: credential(held, key, root.identity.signer, roles.keeper(), valid_s)}
+
+
 def tenant(held: Mapping[str, bytes], root: Root, name: str) -> Data:
     """Return what a tenant's clients need: it goes to programs of the user's, so it does not end."""
     role = roles.publisher(name)

@@ -110,6 +110,12 @@ class SettingUp:
             "agent-sandbox-enroller",
             lambda h: contents.enrollers(h, root, valid_s),
         )
+        await self._keep(
+            "Secret",
+            settings.pods_namespace,
+            "agent-sandbox-keeper",
+            lambda h: contents.keepers(h, root, valid_s),
+        )
         tenants = {name: await self._keep_tenant(root, name) for name in settings.tenants}
         await self._keep("Secret", here, "gateway", lambda _: contents.gateways(tenants))
         return root

@@ -20,7 +20,7 @@ from pool_manager.adapters.queue import StreamQueue
 from pool_manager.adapters.results import StreamResults
 from pool_manager.adapters.spans import SpanExport
 from pool_manager.adapters.truth import StreamTruth
-from pool_manager.clusters import kube_side, reach
+from pool_manager.clusters import check_places, kube_side, reach
 from pool_manager.core.clock import ServerClock
 from pool_manager.core.world import World
 from pool_manager.desks import make_mint, make_snapshot_desk
@@ -190,7 +190,7 @@ class Manager:
         ]
         if self._kube is not None:
             self._kube.tell(self._refiller.wanted.set, self._recoverer.wanted.set)
-            loops.append(self._kube.watcher.run)
+            loops += [self._kube.watcher.run, self._kube.volumes.run]
             hands += self._kube.hands
         async with self._bus.watch_contact(), asyncio.TaskGroup() as group:
             aside = [group.create_task(loop()) for loop in loops]
@@ -266,6 +266,7 @@ async def run(settings: PoolSettings, stop: Stop, traces: Traces | None = None) 
         ServiceError: it cannot start.
     """
     pools = read_pools(Path(settings.pools_file))
+    check_places(pools, settings)
     signer = read_signer(Path(settings.signer_file))
     log.info("manager.connecting", servers=len(settings.nats_servers))
     export = SpanExport(traces.sink, settings.name) if traces else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pool_manager.core.world import World
 from pool_manager.settings import PoolSettings
+from shared.errors import InvalidMessage
 from shared.pools import PoolSpec
 
 if TYPE_CHECKING:
@@ -21,6 +22,19 @@ async def reach(settings: PoolSettings, closing: AsyncExitStack) -> Reached | No
     from pool_manager.placing import reach_cluster  # noqa: PLC0415 - heavy
 
     return await closing.enter_async_context(reach_cluster(settings))
+
+
+def check_places(pools: Sequence[PoolSpec], settings: PoolSettings) -> None:
+    """Check that who runs the pods can give all pools what they declare.
+
+    Raises:
+        InvalidMessage: names the pool and the field.
+    """
+    for pool in pools:
+        if pool.on_volume and settings.pods != "kubernetes":
+            raise InvalidMessage(
+                f"pool {pool.name!r}: workspace: pvc needs pods on Kubernetes; here: checkpoint"
+            )
 
 
 def kube_side(

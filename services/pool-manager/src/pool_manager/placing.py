@@ -10,10 +10,12 @@ import msgspec
 
 from pool_manager.adapters.files import read_template
 from pool_manager.adapters.kube_pods import KubePods, KubeProofs, KubeWatches
+from pool_manager.adapters.kube_volumes import BusKeepers, KubeVolumes
 from pool_manager.core.kube_cluster import Cluster
 from pool_manager.core.pod_template import PodTemplate
 from pool_manager.core.world import World
 from pool_manager.loops.enrol import Enroller
+from pool_manager.loops.keep_volumes import VolumeKeeping
 from pool_manager.loops.watch_cluster import ClusterWatcher, Times
 from pool_manager.ports import Mint, Replies, SlotStore
 from pool_manager.settings import PoolSettings
@@ -65,6 +67,7 @@ class KubeSide:
         watches = KubeWatches(reached.api, template)
         self.watcher = ClusterWatcher(world, self._cluster, watches, self.pods, times)
         self.pods.on_made = self.watcher.made
+        self.volumes = VolumeKeeping(world, self._cluster, KubeVolumes(reached.api, template))
 
     def enrol_with(self, slots: SlotStore, mint: Mint, replies: Replies) -> None:
         """Give pods their credentials by these; before `serve`."""
@@ -79,5 +82,6 @@ class KubeSide:
 
     async def serve(self, bus: Bus) -> Subscription:
         """Take requests of new pods."""
+        self.pods.folders = BusKeepers(bus)
         group = subjects.MANAGER_GROUP
         return await bus.subscribe(subjects.enroll(), self._enroller.heard, queue=group)

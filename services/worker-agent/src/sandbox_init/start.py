@@ -10,7 +10,7 @@ from sandbox_runner.loop import main as run
 EXIT_NOT_CONFINED = 71
 """Exit code of a container that ended before it was confined: nothing untrusted ran."""
 
-_USAGE = "usage: sandbox_init --connect PATH --workspace DIRECTORY --pids NUMBER --disk-mib NUMBER"
+_USAGE = "usage: sandbox_init --connect PATH --workspace DIRECTORY --pids NUMBER --disk-mib NUMBER [--volume DIRECTORY]"
 _CONNECT_S = 60.0
 """The sidecar listens before this container is started, unless it was restarted meanwhile."""
 _CHANNEL_FD = 3
@@ -25,12 +25,14 @@ def main(arguments: list[str]) -> int:
     """Connects, confines this process, and serves the sidecar until it lets go.
 
     Args:
-        arguments: Options and their values, alternating; all are needed.
+        arguments: Options and their values, alternating. `--volume`: a folder into which others will move the workspace;
+            code runs on a lease then.
 
     Returns:
         The exit code.
     """
     options = dict(zip(arguments[::2], arguments[1::2], strict=False))
+    volume = options.pop("--volume", None)
     if len(arguments) % 2 or options.keys() != {"--connect", "--workspace", "--pids", "--disk-mib"}:
         raise SystemExit(_USAGE)
     workspace = options["--workspace"]
@@ -39,11 +41,12 @@ def main(arguments: list[str]) -> int:
     _forget_ourselves()
     os.umask(0o022)
     try:
-        network = confine(workspace, int(options["--pids"]), int(options["--disk-mib"]))
+        network = confine(volume or workspace, int(options["--pids"]), int(options["--disk-mib"]))
     except (NotConfined, OSError) as error:
         sys.stderr.write(f"sandbox_init: not confined, so nothing runs here: {error}\n")
         return EXIT_NOT_CONFINED
-    return run(channel, workspace, network=network, in_container=True)
+    leased = volume is not None
+    return run(channel, workspace, network=network, in_container=True, leased=leased)
 
 
 def _keep_only(channel: int) -> int:

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 from sandbox_runner import kernel, operation, processes, protocol
@@ -14,18 +15,34 @@ from sandbox_runner.channel import Channel
 from sandbox_runner.memory import Kills
 from sandbox_runner.paths import Workspace
 from sandbox_runner.poller import Poller
+from sandbox_runner.standstill import Standstill
 from sandbox_runner.task import Tasks
 
 _PYTHON = sys.version.split()[0]
 _END_S = 2.0
-_STOP_S = 0.5
 _END_POLL_S = 0.005
+_WAIT_FOR_A_LEASE = frozenset(
+    (
+        protocol.RUN,
+        protocol.PREPARE,
+        protocol.WRITE,
+        protocol.EXTRACT,
+        protocol.REMOVE,
+        protocol.DATA,
+        protocol.END,
+    )
+)
+"""What lets user code run, or changes files."""
+_WAITING_BYTES_MAX = 8 << 20
+"""The sidecar sends no more than a little of that while it has no lease itself."""
 
 
 class Runner:
     """Serves one sidecar until it says BYE, goes away, or sends what is no frame."""
 
-    def __init__(self, channel_fd: int, workspace: str, *, in_container: bool) -> None:
+    def __init__(
+        self, channel_fd: int, workspace: str, *, in_container: bool, leased: bool = False
+    ) -> None:
         """Takes the process over: its signals, its memory, its place above its descendants.
 
         Args:
@@ -33,6 +50,7 @@ class Runner:
             workspace: Absolute path of the workspace.
             in_container: It is the first of its container, whose cgroup counts for it alone; it hears before the sidecar
                 does that the pod is to end.
+            leased: The workspace is not there before the first lease, and nothing runs or is written without one.
         """
         self._in_container = in_container
         self._pid1 = os.getpid() == 1
@@ -45,12 +63,15 @@ class Runner:
             in_scope = kernel.enter_signal_scope()
         self._bounded = self._pid1 or in_scope
         self._ending = ""
+        self._still = Standstill(bounded=self._bounded, leased=leased)
+        self._waiting: list[tuple[int, bytes]] = []
+        self._waiting_bytes = 0
         self._poller = Poller()
         self._signals = kernel.open_signal_fd()
         self._poller.watch(self._signals, self._on_signal)
         decoder = protocol.Decoder(protocol.TO_RUNNER)
         self._channel = Channel(channel_fd, self._poller, decoder, self._on_frame, self._end)
-        place = Workspace(workspace)
+        self._place = place = Workspace(workspace, later=leased)
         self._operation = operation.Operation(self._channel, place)
         birthplace = Birthplace(scoped=in_scope)
         kills = Kills() if in_container else None
@@ -67,9 +88,12 @@ class Runner:
         """
         self._channel.send(protocol.HELLO, _hello(network))
         while not self._ending:
-            self._poller.run_once(0.0 if self._operation.ready() else self._tasks.wait_s())
-            self._operation.step()
-            self._tasks.step()
+            wanted_s = 0.0 if self._operation.ready() else self._tasks.wait_s()
+            self._poller.run_once(self._still.wait_s(wanted_s))
+            self._still.look()
+            if not self._still.lapsed:
+                self._operation.step()
+                self._tasks.step()
         self._kill_all()
         return 0
 
@@ -96,7 +120,26 @@ class Runner:
         for pid, status in processes.reap():
             self._tasks.child_ended(pid, status)
 
+    def _renew(self, until_ns: int) -> None:
+        """Takes a lease, and does what waited for one."""
+        with suppress(OSError):  # its file system does not show it yet: the next lease comes soon
+            self._place.open()
+            self._still.renew(until_ns)
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        for kind, payload in waiting:
+            self._on_frame(kind, payload)
+
+    def _wait_for_a_lease(self, kind: int, payload: bytes) -> None:
+        self._waiting_bytes += protocol.cost_bytes(payload)
+        if self._waiting_bytes > _WAITING_BYTES_MAX:
+            raise protocol.FrameError("too much waits for a lease")
+        self._waiting.append((kind, payload))
+
     def _on_frame(self, kind: int, payload: bytes) -> None:
+        self._still.look()
+        if self._still.lapsed and kind in _WAIT_FOR_A_LEASE:
+            self._wait_for_a_lease(kind, payload)
+            return
         match kind:
             case protocol.DATA:
                 self._operation.data(payload)
@@ -105,7 +148,7 @@ class Runner:
             case protocol.ACK_DATA:
                 self._operation.acknowledge(protocol.decode_count(payload))
             case protocol.PREPARE:
-                if not self._tasks.frozen:
+                if not self._still.frozen:
                     self._tasks.prepare_python()
             case protocol.INPUT:
                 self._tasks.type(payload)
@@ -125,7 +168,7 @@ class Runner:
     def _on_request(self, kind: int, request: dict[str, Any], payload: bytes) -> None:
         match kind:
             case protocol.RUN:
-                if self._tasks.frozen:
+                if self._still.frozen:
                     raise protocol.FrameError("RUN while frozen")
                 self._tasks.run(request, payload)
             case protocol.SIGNAL:
@@ -135,12 +178,14 @@ class Runner:
             case protocol.END:
                 self._operation.end(request)
             case protocol.FREEZE | protocol.THAW:
-                self._tasks.frozen = frozen = kind == protocol.FREEZE
-                number = signal.SIGSTOP if frozen else signal.SIGCONT
-                processes.signal_everyone(number, bounded=self._bounded)
-                if frozen:
-                    processes.wait_stopped(_STOP_S)
+                if kind == protocol.FREEZE:
+                    self._still.freeze()
+                else:
+                    self._still.thaw()
+                self._tasks.frozen = self._still.frozen
                 self._channel.send_json(protocol.DONE, {"op": request["op"]})
+            case protocol.LEASE:
+                self._renew(int(request["until_ns"]))
             case _:
                 self._operation.begin(kind, request)
 
@@ -153,7 +198,14 @@ def _hello(network: str) -> bytes:
     )
 
 
-def main(channel_fd: int, workspace: str, *, network: str = "", in_container: bool = False) -> int:
+def main(
+    channel_fd: int,
+    workspace: str,
+    *,
+    network: str = "",
+    in_container: bool = False,
+    leased: bool = False,
+) -> int:
     """Serves the sidecar at the other end of `channel_fd` until it lets go.
 
     The caller has confined this process already and closed what user code must not inherit.
@@ -163,9 +215,11 @@ def main(channel_fd: int, workspace: str, *, network: str = "", in_container: bo
         workspace: Absolute path of the workspace, as seen from here.
         network: What network there is: `loopback` or `none`; empty: whoever started this process knows it.
         in_container: SIGTERM asks the whole pod to end: it is handed on, and the sidecar decides when.
+        leased: The workspace comes with the first lease; without one nothing runs (`sandbox_runner.standstill`).
 
     Returns:
         The process's exit code.
     """
     gc.freeze()  # what was loaded before the fork is shared with other sandboxes: the collector must not touch it
-    return Runner(channel_fd, workspace, in_container=in_container).serve(network)
+    runner = Runner(channel_fd, workspace, in_container=in_container, leased=leased)
+    return runner.serve(network)

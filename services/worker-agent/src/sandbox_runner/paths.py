@@ -69,14 +69,26 @@ def translate(path: str, error: OSError) -> FileError:
 class Workspace:
     """The directory that all paths are relative to."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, later: bool = False) -> None:
         """Opens it.
 
         Args:
             path: Its absolute path as user code sees it, in which absolute paths and links may be given.
+            later: It is not there yet. It is not even looked for: a network file system would remember that for a while.
         """
-        self.path = os.path.realpath(path)
-        self.fd = os.open(self.path, _DIRECTORY)
+        self.path = path if later else os.path.realpath(path)
+        self.fd = -1
+        if not later:
+            self.open()
+
+    def open(self) -> None:
+        """Opens it, if it is not open yet.
+
+        Raises:
+            OSError: It is not there.
+        """
+        if self.fd < 0:
+            self.fd = os.open(self.path, _DIRECTORY)
 
     @contextmanager
     def locate(self, path: str, lookup: Lookup = Lookup()) -> Iterator[Place]:  # noqa: B008 - immutable

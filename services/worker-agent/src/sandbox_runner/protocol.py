@@ -19,6 +19,7 @@ To the runner (JSON fields; `?` = may be left out):
     END      op, abort?               ends the DATA of a WRITE or EXTRACT; with abort, gives up any file operation
     FREEZE   op                       stops every user process; answered by DONE
     THAW     op                       lets them go on; answered by DONE
+    LEASE    until_ns                 where user code runs on a lease: until then, by CLOCK_BOOTTIME
     PREPARE  (empty)                  a `python` task is about to come: fork the interpreter meanwhile
     INPUT    raw bytes that were typed into the terminal of the task that runs; without one they mean nothing
     RESIZE   task, rows, cols         its terminal has another size now
@@ -67,6 +68,7 @@ RESIZE = 16
 TERMINAL = 17
 ARCHIVE = 18
 EXTRACT = 19
+LEASE = 20
 
 HELLO = 32
 STARTED = 33
@@ -100,6 +102,7 @@ TO_RUNNER = frozenset(
         TERMINAL,
         ARCHIVE,
         EXTRACT,
+        LEASE,
     )
 )
 TO_SIDECAR = frozenset(

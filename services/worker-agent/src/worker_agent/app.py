@@ -14,7 +14,6 @@ from shared.failpoints import Failpoints
 from shared.messages import CancelAnswer, CancelOrder, Credential, WorkerBeat, WorkerState
 from shared.quota import FullTenants
 from shared.service import Stop
-from worker_agent.adapters.checkpoints import NodeCheckpointer
 from worker_agent.adapters.contact import BusContact
 from worker_agent.adapters.credential import Renewals
 from worker_agent.adapters.objects import TenantObjects
@@ -24,12 +23,12 @@ from worker_agent.adapters.spans import SpanVoice
 from worker_agent.adapters.store import SessionStore
 from worker_agent.adapters.terminals import BusTerminals
 from worker_agent.adapters.voice import CoreVoice
+from worker_agent.filing import make_files
 from worker_agent.loops.beat import Beater, Fence
 from worker_agent.loops.claim import Claimer
 from worker_agent.loops.commit import Committer
 from worker_agent.loops.finish import Ports
 from worker_agent.loops.hold_session import SessionHolder
-from worker_agent.loops.keep_files import FileKeeper
 from worker_agent.loops.note import Notes
 from worker_agent.loops.run_task import TaskRunner
 from worker_agent.loops.wait_for_bell import BellWaiter
@@ -69,18 +68,8 @@ class Worker:
             self._claimer,
             on_delivery=self._make_ready,
         )
-        spec, facts = pod.spec, pod.sandbox
-        checkpointer = (
-            NodeCheckpointer(bus, spec, pod.folder, settings.exclude)
-            if facts.checkpointer
-            else None
-        )
-        self._files = FileKeeper(
-            None if checkpointer is None else at("keep_files", at("restore", checkpointer)),
-            at("keep_files", sandbox),
-            committer,
-            settings,
-            self._beater.changed,
+        self._files, self._lease = make_files(
+            (pod, bus, sandbox), committer, at, self._beater.changed
         )
         self._runner = TaskRunner(
             Ports(
@@ -129,6 +118,7 @@ class Worker:
                 group.create_task(self._waiter.leave())
                 obeying = group.create_task(self._take_orders())
                 hurrying = group.create_task(self._save_when_leaving(stop))
+                leasing = group.create_task(self._keep_lease(held))
                 logs.bind(session_id=held.record.session, epoch=held.record.epoch)
                 async with self._bus.watch_contact(CONTACT_EVERY_S):
                     await self._holder.hold(
@@ -136,6 +126,7 @@ class Worker:
                     )
                 obeying.cancel()
                 hurrying.cancel()
+                leasing.cancel()
             finally:
                 for each in (beating, watching, listening, renewing):
                     each.cancel()
@@ -187,6 +178,11 @@ class Worker:
         """The task in hand may not end in the time that is left."""
         await stop.wait()
         self._files.leave()
+
+    async def _keep_lease(self, held: Held) -> None:
+        """Where its files are on a volume, user code runs for as long as the session is provably this worker's."""
+        if self._lease is not None:
+            await self._lease.run(held)
 
     async def _check_fence(self) -> None:
         if self._held is not None:

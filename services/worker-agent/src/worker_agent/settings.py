@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from shared.pools import Durability, Excludes, OnInterrupt
+from shared.pools import Durability, Excludes, OnInterrupt, Workspace
 from shared.traces.context import Sampling
 
 
@@ -22,6 +22,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Seconds between checkpoints in the middle of a task."""
     durability: Durability = "saved"
     """Whether a result waits for a store that can't be used."""
+    workspace: Workspace = "checkpoint"
+    """Where files are between two pods: in snapshots, or on a volume that the pool's pods share."""
     exclude: Excludes = ()
     """Patterns of files that no snapshot holds."""
     fence_s: Annotated[float, Meta(gt=1)] = 4.0

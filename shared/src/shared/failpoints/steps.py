@@ -126,6 +126,14 @@ NOT_PLACED: dict[str, str] = {
     "worker.adapters.abandon": "large outputs: what is not abandoned stays until its time",
     **dict.fromkeys(("worker.midway.freeze", "worker.midway.thaw"), "without it no sandbox"),
     "worker.clocks.server_ahead_ms": "without an answer its own clock holds",
+    **dict.fromkeys(
+        ("worker.keep_volume.take", "worker.keep_volume.freeze", "worker.keep_volume.thaw"),
+        "volumes are Kubernetes' alone: asked again until it is done, or the session's owner is another",
+    ),
+    **dict.fromkeys(
+        ("worker.keep_lease.freeze", "worker.keep_lease.thaw", "worker.keep_lease.lease"),
+        "the sandbox's own clock stops what this does not",
+    ),
     "worker.renew.renew": "asked again, for a fifth of the credential's life",
     "worker.run_in_terminal.heard": "asked again while the task runs; clients whom nobody hears ask again as well",
     "worker.run_in_terminal.run": "the place is that of who calls it: run_task.run",
@@ -177,6 +185,11 @@ NOT_PLACED: dict[str, str] = {
         f"pool_manager.enrol.{method}": "Kubernetes alone: a pod asks again under the same key until it has its answer"
         for method in ("prove", "read", "reserve", "answer")
     },
+    **{
+        f"pool_manager.keep_volumes.{method}": "Kubernetes alone: looked at again every few seconds"
+        for method in ("claims", "keepers", "claim", "keep", "dismiss")
+    },
+    "pool_manager.kube_pods.make": "Kubernetes alone: the pod is asked for again",
     "pool_manager.recover.bury": "the third death in a task: judged again until it is done",
     "pool_manager.recover.remove": "a letter of a worker that lived after all: at worst it stays",
     "pool_manager.recover.payload": "the third death in a task: judged again until it is done",

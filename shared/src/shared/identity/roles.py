@@ -119,6 +119,7 @@ def worker(pool: str, name: str) -> Permissions:
             subjects.heartbeat(pool, name),
             subjects.renew(pool, name),
             subjects.checkpoint("*", name),
+            subjects.volume(pool, "take", name),
             subjects.spans(pool, name),
             subjects.bells(pool),
             subjects.dead_letter("*", pool),
@@ -166,6 +167,7 @@ def pool_manager(name: str, beats_as: str | None = None) -> Permissions:
             "ctl.*",
             "ckpt.*.rescue",
             "ckpt.any.*",
+            subjects.volume(op="make"),
             # Answers across the wall: named, because whom it may answer is forgotten when its credential is renewed.
             "_R_.>",
             *_each(
@@ -250,6 +252,19 @@ def checkpointer(node: str, name: str | None = None) -> Permissions:
             "ckpt.any.*",
             subjects.RECORDS_LIVE,
         ),
+        answers=True,
+    )
+
+
+KEEPER = "keeper"
+"""The name that all keepers of volumes share."""
+
+
+def keeper() -> Permissions:
+    """Moves sessions' folders on the volumes of pools: reads whose they are, writes nothing."""
+    return Permissions(
+        _each("$JS.API.STREAM.MSG.GET", _STATES),
+        (_inbox(KEEPER), subjects.volume(), subjects.RECORDS_LIVE, "hb.>"),
         answers=True,
     )
 

@@ -18,6 +18,7 @@ Service = Literal[
     "worker-agent",
     "checkpointer",
     "provisioner",
+    "volume-keeper",
 ]
 Kind = Literal["counter", "gauge", "histogram"]
 
@@ -264,5 +265,6 @@ DECLARED: Final[dict[Service, tuple[Metric, ...]]] = {
         CHECKPOINTS_LATE, CHECKPOINT_PACKS_BAD, CHECKPOINT_STORE_UP,
     ),
     "provisioner": COMMON,
+    "volume-keeper": (*COMMON, *ON_THE_BUS),
 }  # fmt: skip
 """Which service exports what."""

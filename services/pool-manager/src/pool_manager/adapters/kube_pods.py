@@ -11,10 +11,12 @@ import msgspec
 from pool_manager.core.kube_cluster import Cluster
 from pool_manager.core.kube_forms import FORM
 from pool_manager.core.kube_pods import write_lanes
-from pool_manager.core.pod_form import PART_OF, POOL, PRODUCT, PodOrder, pod_manifest
+from pool_manager.core.pod_form import PART_OF, POOL, PRODUCT, pod_manifest
+from pool_manager.core.pod_order import PodOrder
 from pool_manager.core.pod_template import PodClass, PodTemplate
 from pool_manager.ports.kube import Proof
 from pool_manager.ports.pods import NotAllowed
+from pool_manager.ports.volumes import Folders
 from shared.errors import (
     Conflict,
     Forbidden,
@@ -22,6 +24,7 @@ from shared.errors import (
     NotFound,
     OutcomeUnknown,
     Rejected,
+    ServiceError,
     Unavailable,
 )
 from shared.kube.client import KubeApi
@@ -52,6 +55,8 @@ class KubePods:
         """
         self.on_made: Callable[[PodView], None] = lambda _: None
         """Called with each new pod, which the watch tells of only later."""
+        self.folders: Folders | None = None
+        """Makes folders for pods of pools that have a volume."""
         self._api = api
         self._cluster = cluster
         self._pools = pools
@@ -69,6 +74,8 @@ class KubePods:
             avoid=self._cluster.avoid,
         )
         pool = self._pools[spec.pool]
+        if pool.on_volume:
+            await self._make_folder(spec)
         manifest = pod_manifest(self._cluster.template, pool, order)
         manifest["metadata"]["annotations"][FORM] = self._cluster.forms(pool)[spec.isolation]
         try:
@@ -83,6 +90,21 @@ class KubePods:
             raise NotAllowed(f"the pod's form: {exc}") from exc
         else:
             self.on_made(_pod(made))
+
+    async def _make_folder(self, spec: PodSpec) -> None:
+        """Have a folder for the pod on its pool's volume, before a kubelet looks for it.
+
+        Raises:
+            NotAllowed: there is none now; says what is wrong with the volume.
+        """
+        try:
+            if self.folders is None:
+                raise Unavailable("nobody can be asked yet")
+            await self.folders.make(spec.pool, spec.pod)
+        except ServiceError as exc:
+            raise NotAllowed(
+                self._cluster.volumes.get(spec.pool) or f"the keepers of its volume: {exc}"
+            ) from exc
 
     def _check_mine(self, pod: str, pool: str, exc: Conflict) -> None:
         """Take a pod of this name for ours, made by an earlier try, as soon as the watch has told of it."""

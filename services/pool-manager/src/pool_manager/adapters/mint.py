@@ -70,10 +70,11 @@ class SpecMint:
             settings=self._common
             | {
                 f"{WORKER}IDLE_RELEASE_S": str(pool.idle_release_s),
-                f"{WORKER}ON_INTERRUPT": pool.on_interrupt,
+                f"{WORKER}ON_INTERRUPT": pool.interrupt_rule,
                 f"{WORKER}CHECKPOINT_EVERY_S": str(pool.checkpoint_every_s),
                 f"{WORKER}DURABILITY": pool.durability,
                 f"{WORKER}EXCLUDE": join(pool.exclude),
+                f"{WORKER}WORKSPACE": pool.workspace,
                 f"{WORKER}FULL_TENANTS": ",".join(self.full_tenants[:TOLD_MAX]),
             },
         )

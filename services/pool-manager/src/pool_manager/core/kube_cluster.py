@@ -41,6 +41,8 @@ class Cluster:
         self.runtimes: dict[str, RuntimeClassView] = {}
         self.dead: frozenset[str] = frozenset()
         """Nodes that say nothing in any way."""
+        self.volumes: dict[str, str] = {}
+        """Pool -> what is wrong with its volume."""
         self._lost: dict[str, str] = dict.fromkeys(
             ("pods", "nodes", "runtimes"), "the cluster has not been read yet"
         )
@@ -105,6 +107,8 @@ class Cluster:
 
     def stuck(self, pool: str, pending_s: float, now: float) -> str:
         """Return why pods of a pool do not start, and when the first of them is tried anew; empty: they do."""
+        if pool in self.volumes:
+            return self.volumes[pool]
         mine = [p for p in self.living() if p.pool == pool and p.started_at is None and p.stuck]
         if not mine:
             return ""

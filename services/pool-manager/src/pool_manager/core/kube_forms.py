@@ -9,7 +9,8 @@ import msgspec
 
 from pool_manager.core.kube_pods import Pod
 from pool_manager.core.peers import Peers
-from pool_manager.core.pod_form import PodOrder, pod_manifest
+from pool_manager.core.pod_form import pod_manifest
+from pool_manager.core.pod_order import PodOrder
 from pool_manager.core.pod_template import PodClass, PodTemplate
 from pool_manager.core.slots import Slots
 from shared.pools import PoolSpec

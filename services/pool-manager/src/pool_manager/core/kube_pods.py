@@ -111,7 +111,12 @@ def _over(view: PodView) -> PodGone | None:
 
 def _gone(view: PodView, ended: Terminated | None) -> PodGone:
     status = view.status
-    gone = PodGone(pod=view.metadata.name, node=view.spec.node_name or PLACE, cause="exited")
+    gone = PodGone(
+        pod=view.metadata.name,
+        node=view.spec.node_name or PLACE,
+        cause="exited",
+        stopped=_is_stopped(view),
+    )
     if view.metadata.deletion_timestamp is not None:
         return msgspec.structs.replace(gone, cause="deleted")
     said = f"{status.reason}: {status.message}".strip(": ")[:SAID_MAX]
@@ -140,6 +145,12 @@ def _is_out_of_memory(view: PodView) -> bool:
         in (end.reason for end in (one.state.terminated, one.last_state.terminated) if end)
         for name in (SIDECAR, SANDBOX)
     )
+
+
+def _is_stopped(view: PodView) -> bool:
+    """Return whether its kubelet says of both containers that they have ended: nobody else writes their states."""
+    both = (view.container(SIDECAR), view.container(SANDBOX))
+    return all(one is not None and one.state.terminated is not None for one in both)
 
 
 def removed(pod: Pod) -> PodGone:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from pool_manager.core.pod_halves import FILES_GROUP, halves
-from pool_manager.core.pod_template import PodClass, PodTemplate
+from pool_manager.core.pod_order import PodOrder
+from pool_manager.core.pod_template import PodTemplate
 from shared.pools import PoolSpec
 
 PART_OF = "app.kubernetes.io/part-of"
@@ -17,22 +16,6 @@ SLOT = "agent-sandbox.dev/slot"
 ISOLATION = "agent-sandbox.dev/isolation"
 LANES = "agent-sandbox.dev/lanes"
 """Annotation: the lanes that hold what the pod was started for."""
-
-
-class PodOrder(msgspec.Struct, frozen=True):
-    """One pod that is to be started."""
-
-    pod: str
-    """Its name, and its worker's."""
-    slot: str
-    isolation: PodClass
-    """Class that it must have: a key of the template's `runtime_classes`."""
-    lanes: str = ""
-    """Of the annotation."""
-    user_namespace: bool = False
-    """Its root is nobody on the node, and its processes are counted apart."""
-    avoid: tuple[str, ...] = ()
-    """Kubernetes nodes that are known to be dead before Kubernetes knows."""
 
 
 def pod_manifest(template: PodTemplate, pool: PoolSpec, order: PodOrder) -> dict[str, Any]:
@@ -57,11 +40,11 @@ def pod_manifest(template: PodTemplate, pool: PoolSpec, order: PodOrder) -> dict
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": {**_common(template, order), **halves(template, pool, order.isolation)},
+        "spec": {**_common(template, pool, order), **halves(template, pool, order)},
     }
 
 
-def _common(template: PodTemplate, order: PodOrder) -> dict[str, Any]:
+def _common(template: PodTemplate, pool: PoolSpec, order: PodOrder) -> dict[str, Any]:
     """Return what does not depend on the pool: one session, no rights, no token, no names, no way to other processes."""
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
@@ -77,6 +60,9 @@ def _common(template: PodTemplate, order: PodOrder) -> dict[str, Any]:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
     }
+    if pool.on_volume:
+        # Else each start of a pod would change the group of all files of all sessions.
+        spec["securityContext"]["fsGroupChangePolicy"] = "OnRootMismatch"
     if runtime := template.runtime_classes[order.isolation]:
         spec["runtimeClassName"] = runtime
     if order.user_namespace and order.isolation == "oci":

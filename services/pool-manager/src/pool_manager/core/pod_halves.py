@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from pool_manager.core.pod_order import PodOrder
 from pool_manager.core.pod_template import PodClass, PodTemplate
 from shared.enrolment import AUDIENCE
 from shared.pools import PoolSpec
+from shared.volumes import FOLDER
 
 SANDBOX_UID, SIDECAR_UID = 1000, 1001
 FILES_GROUP = 2000
@@ -25,14 +27,14 @@ _SCHEDULED_DISK_MIB = 32
 _CA_FILE = "ca.crt"
 
 
-def halves(template: PodTemplate, pool: PoolSpec, isolation: PodClass) -> dict[str, Any]:
+def halves(template: PodTemplate, pool: PoolSpec, order: PodOrder) -> dict[str, Any]:
     """Return the part of the pod's spec that is its containers and volumes.
 
     The sidecar is an init container that stays (`restartPolicy: Always`): it is up before the sandbox, and ends after it.
     """
     return {
-        "initContainers": [_sidecar(template, pool, isolation)],
-        "containers": [_sandbox(template, pool)],
+        "initContainers": [_sidecar(template, pool, order.isolation)],
+        "containers": [_sandbox(template, pool, order)],
         "volumes": _volumes(template, pool),
     }
 
@@ -47,6 +49,7 @@ def _sidecar(template: PodTemplate, pool: PoolSpec, isolation: PodClass) -> dict
     }
     if template.nats_ca_config_map:
         told["POD_CA_FILE"] = f"{_ENROL}/{_CA_FILE}"
+    measured = {"name": "workspace", "mountPath": _WORKSPACE, "readOnly": True}
     if not template.checkpointer:
         told["POD_CHECKPOINTER"] = "false"
     return {
@@ -75,7 +78,7 @@ def _sidecar(template: PodTemplate, pool: PoolSpec, isolation: PodClass) -> dict
             },
         },
         "volumeMounts": [
-            {"name": "workspace", "mountPath": _WORKSPACE, "readOnly": True},
+            *([] if pool.on_volume else [measured]),
             {"name": "channel", "mountPath": _CHANNEL},
             {"name": "sidecar", "mountPath": _OWN},
             {"name": "enrol", "mountPath": _ENROL, "readOnly": True},
@@ -83,7 +86,12 @@ def _sidecar(template: PodTemplate, pool: PoolSpec, isolation: PodClass) -> dict
     }
 
 
-def _sandbox(template: PodTemplate, pool: PoolSpec) -> dict[str, Any]:
+def claim_name(pool: str) -> str:
+    """Return the name of the claim of a pool's volume."""
+    return f"workspaces-{pool}"
+
+
+def _sandbox(template: PodTemplate, pool: PoolSpec, order: PodOrder) -> dict[str, Any]:
     limits = pool.limits
     security = _confined(SANDBOX_UID)
     if template.seccomp_profile:
@@ -92,13 +100,18 @@ def _sandbox(template: PodTemplate, pool: PoolSpec) -> dict[str, Any]:
             "localhostProfile": template.seccomp_profile,
         }
     bounds = ["--pids", str(limits.pids), "--disk-mib", str(limits.disk_mib)]
+    place, workspace = ["--workspace", _WORKSPACE], {"name": "workspace", "mountPath": _WORKSPACE}
+    if pool.on_volume:
+        # The pod's own folder on it, which a keeper has made; the session's is moved into that later.
+        workspace["subPath"] = f"pods/{order.pod}"
+        place = ["--workspace", f"{_WORKSPACE}/{FOLDER}", "--volume", _WORKSPACE]
     return {
         "name": "sandbox",
         "image": pool.image or template.sandbox_image,
         "imagePullPolicy": template.image_pull_policy,
         # Named here, whatever an image derived from ours says: nothing may run in it that did not confine itself.
         "command": [*_PYTHON, _SANDBOX_PROGRAM],
-        "args": ["--connect", _SOCKET, "--workspace", _WORKSPACE, *bounds],
+        "args": ["--connect", _SOCKET, *place, *bounds],
         "workingDir": _WORKSPACE,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": security,
@@ -115,7 +128,7 @@ def _sandbox(template: PodTemplate, pool: PoolSpec) -> dict[str, Any]:
             },
         },
         "volumeMounts": [
-            {"name": "workspace", "mountPath": _WORKSPACE},
+            workspace,
             {"name": "channel", "mountPath": _CHANNEL, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the sandbox's own
             # The runtime's own is one for all containers of the pod, and of a size that nobody chose.
@@ -139,12 +152,18 @@ def _volumes(template: PodTemplate, pool: PoolSpec) -> list[dict[str, Any]]:
         sources.append({"configMap": {"name": template.nats_ca_config_map, "items": items}})
     tmp_mib = min(template.tmp_mib, pool.limits.memory_mib)
     return [
-        {"name": "workspace", "emptyDir": {"sizeLimit": f"{pool.limits.disk_mib}Mi"}},
+        {"name": "workspace", **_workspace(pool)},
         {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": f"{tmp_mib}Mi"}},
         {"name": "channel", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
         {"name": "sidecar", "emptyDir": {"sizeLimit": "16Mi"}},
         {"name": "enrol", "projected": {"defaultMode": 0o440, "sources": sources}},
     ]
+
+
+def _workspace(pool: PoolSpec) -> dict[str, Any]:
+    if pool.on_volume:
+        return {"persistentVolumeClaim": {"claimName": claim_name(pool.name)}}
+    return {"emptyDir": {"sizeLimit": f"{pool.limits.disk_mib}Mi"}}
 
 
 def _confined(uid: int) -> dict[str, Any]:

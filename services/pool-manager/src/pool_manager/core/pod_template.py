@@ -35,6 +35,8 @@ class PodTemplate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Image of the sidecar."""
     sandbox_image: str
     """Image of the sandbox, unless a pool names its own."""
+    services_image: str = ""
+    """Image of the keepers of volumes; needed for pools with `workspace = "pvc"` only."""
     image_pull_policy: Literal["IfNotPresent", "Always", "Never"] = "IfNotPresent"
     image_pull_secrets: tuple[Name, ...] = ()
     service_account: Name = "agent-sandbox-worker"

@@ -104,6 +104,7 @@ class Recoverer:
         record, start_ns = row.record, time.time_ns()
         now_ms = start_ns // 1_000_000
         death, hit = await self._name_task(record, death)
+        death = msgspec.structs.replace(death, may_write=self._may_write(record))
         rescue = await self.rescuer.plan(record, death, hit)
         revoked = revoke(record, death=death, now_ms=now_ms, rescue=rescue)
         buried: int | None = None
@@ -199,6 +200,14 @@ class Recoverer:
         self._world.on_record(
             known.record, known.seq, now=time.monotonic(), stored_ms=known.stored_ms
         )
+
+    def _may_write(self, record: Record) -> bool:
+        """Return whether code of the owner may go on for a while where the next one works, too: nobody saw its end."""
+        slots = self._world.pools.get(record.pool)
+        if slots is None or not slots.spec.on_volume:
+            return False
+        told = self._world.detector.told_of(record.owner)
+        return told is None or not told.stopped
 
     async def _name_task(self, record: Record, death: Death) -> tuple[Death, TaskInHand | None]:
         """Return the death with the task that it hit, and that task; None: there was none, or it is not known."""

@@ -67,7 +67,7 @@ class Rescuer:
             hit: the task in hand; None: there was none, or it is not known.
         """
         now = time.monotonic()
-        if record.state != "running" or record.node is None:
+        if record.state != "running" or record.node is None or self._is_on_volume(record):
             return None
         if not are_files_left(self._world.detector.told_of(record.owner)):
             return None
@@ -84,12 +84,17 @@ class Rescuer:
         except ServiceError as exc:
             log.warning("rescue.not_decided", session_id=record.session, error=str(exc))
             return None
-        use = worth(record, body, slots.spec.on_interrupt)
+        use = worth(record, body, slots.spec.interrupt_rule)
         if use == "nothing" or (use == "saving_if_whole" and not await self._is_whole(record)):
             return None
         wait_ms = patience_ms(record, slots.spec.limits.disk_mib << 20)
         until_ms = int(time.time() * 1000) + wait_ms
         return Rescue(owner=rescuer(record.node), node=record.node, until_ms=until_ms)
+
+    def _is_on_volume(self, record: Record) -> bool:
+        """Return whether the files are where the next pod finds them as they are."""
+        slots = self._world.pools.get(record.pool)
+        return slots is not None and slots.spec.on_volume
 
     async def _is_whole(self, record: Record) -> bool:
         """Ask whether a dead pod's workspace holds nothing in part; without an answer it is taken to hold something."""

@@ -11,7 +11,6 @@ import asyncio
 import signal
 import socket
 from collections.abc import Callable
-from typing import Literal
 
 import msgspec
 
@@ -37,10 +36,6 @@ __all__ = [
 ]  # fmt: skip
 
 _CLOSE_S = 1.0
-_STREAMS: dict[int, Literal["stdout", "stderr"]] = {
-    protocol.STDOUT: "stdout",
-    protocol.STDERR: "stderr",
-}
 
 
 class RunnerChannel:
@@ -196,6 +191,11 @@ class RunnerChannel:
         await self.files.request(protocol.THAW)
         self._thawed.set()
 
+    def lease(self, until_ns: int) -> None:
+        """Let user code run until a moment by `CLOCK_BOOTTIME`, nanoseconds, in a sandbox that was started to need that."""
+        if self._wire.failure is None:
+            self._wire.send(messages.encode(protocol.LEASE, {"until_ns": until_ns}))
+
     def cut(self, why: str) -> None:
         """End the sandbox at once, without a word: its runner kills everything and exits when the channel is gone."""
         self._wire.fail(RunnerLost(why))
@@ -212,7 +212,7 @@ class RunnerChannel:
             elif kind == protocol.EXIT and running.exit is not None:
                 return running.exit
             else:
-                await watch.output(_STREAMS[kind], payload)
+                await watch.output(messages.STREAMS[kind], payload)
                 running.flow.used(kind, payload)
 
     def _acknowledge(self, cost: int) -> None:

@@ -12,6 +12,10 @@ from shared.errors import ErrorInfo, OutcomeUnknown, Rejected
 from shared.files import FileEntry
 from shared.messages import Interpreter
 
+STREAMS: dict[int, Literal["stdout", "stderr"]] = {
+    protocol.STDOUT: "stdout",
+    protocol.STDERR: "stderr",
+}
 Text = Annotated[str, Meta(max_length=2 * protocol.MESSAGE_LENGTH_MAX)]
 Count = Annotated[int, Meta(ge=0)]
 TaskName = Annotated[str, Meta(max_length=256)]

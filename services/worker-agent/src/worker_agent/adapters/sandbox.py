@@ -16,14 +16,13 @@ from shared.files import OutputFile
 from shared.messages import Interpreter
 from worker_agent.adapters import kernel
 from worker_agent.adapters.runner import (
-    Exit,
     FileFailed,
     Run,
     RunnerChannel,
     RunnerLost,
     Watch,
 )
-from worker_agent.adapters.runner_messages import Size
+from worker_agent.adapters.runner_orders import end_of, run_of
 from worker_agent.adapters.standstill import Standstill
 from worker_agent.adapters.transfers import Stopped, Transfers
 from worker_agent.adapters.usage import Usage
@@ -149,6 +148,10 @@ class RunnerSandbox:
         """Let user code and transfers go on, unless somebody else has frozen them, too."""
         await self._still.end()
 
+    def lease(self, until_ns: int) -> None:
+        """Let user code run until a moment by `CLOCK_BOOTTIME`, nanoseconds."""
+        self._channel.lease(until_ns)
+
     async def close(self) -> None:
         """End the sandbox."""
         kernel.go_to_background(self._pod.sandbox.pid)
@@ -184,7 +187,7 @@ class RunnerSandbox:
     async def _act(self, order: RunOrder) -> RunEnd:
         match order.task:
             case task.Command() | task.Python():
-                return self._told_why(await self._execute(order, _run(order)))
+                return self._told_why(await self._execute(order, run_of(order)))
             case task.Open():
                 return await self._open(order)
             case task.ReadFile(path=path, as_object=True):
@@ -215,7 +218,7 @@ class RunnerSandbox:
         await self._channel.ready()
         if self._stopped != _NOT_STOPPED:
             return RunEnd()  # while its files were written, or while the sandbox was frozen
-        return _run_end(await self._channel.run(run, self._told(order)))
+        return end_of(await self._channel.run(run, self._told(order)))
 
     async def _open(self, order: RunOrder) -> RunEnd:
         """Run nothing in the session's interpreter: that it can, and how soon, is what the creation's time says."""
@@ -271,29 +274,3 @@ class RunnerSandbox:
             await self.stop("timeout" if timeout_s <= deadline_s else "deadline")
         else:
             await self.stop("limit", passed)
-
-
-def _run(order: RunOrder) -> Run:
-    asked = order.task
-    name = order.env["AGENT_SANDBOX_TASK"]
-    if isinstance(asked, task.Python):
-        return Run(task=name, kind="python", code=asked.code, env=order.env)
-    return Run(
-        task=name,
-        kind="command",
-        argv=asked.argv,
-        shell=asked.shell,
-        env=order.env if asked.tty is None else {"TERM": asked.tty.term, **order.env},
-        cwd=None if asked.cwd == "." else asked.cwd,
-        tty=None if asked.tty is None else Size(rows=asked.tty.rows, cols=asked.tty.cols),
-    )
-
-
-def _run_end(end: Exit) -> RunEnd:
-    return RunEnd(
-        exit_code=end.exit_code,
-        signal=end.signal,
-        failure=None if end.error is None else end.error.info(),
-        interpreter=end.interpreter,
-        oom=end.oom,
-    )

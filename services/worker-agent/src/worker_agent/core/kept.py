@@ -55,6 +55,13 @@ def left_by_the_interrupted(
     return Kept(effects="none"), recovery
 
 
+def unharmed(recovery: Recovery | None) -> Recovery | None:
+    """Return the same of files that lie on a volume: nothing of them was rolled back."""
+    if recovery is None:
+        return None
+    return msgspec.structs.replace(recovery, work_lost_s=0.0, work_lost_bytes=0)
+
+
 def late_since(safe_ms: int, every_s: float, now_ms: int) -> tuple[str, int]:
     """Return that a snapshot in the middle of a task is late, and since when; empty and 0: it is not.
 

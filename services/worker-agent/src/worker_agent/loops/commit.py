@@ -26,6 +26,8 @@ class Committer:
         """Write to `truth`; give up after `give_up_s` seconds without an answer."""
         self._truth = truth
         self.give_up_s = give_up_s
+        self._writing = asyncio.Lock()
+        """One write after the other: each needs the sequence of the one before."""
 
     async def commit(self, held: Held, record: Record, result: TaskResult) -> bool:
         """Commit result and record in one batch; afterwards `held` is what the store has.
@@ -38,6 +40,10 @@ class Committer:
             LimitExceeded: the result is too large to store.
             OutcomeUnknown: no answer for `give_up_s` seconds.
         """
+        async with self._writing:
+            return await self._commit(held, record, result)
+
+    async def _commit(self, held: Held, record: Record, result: TaskResult) -> bool:
         deadline = time.monotonic() + self.give_up_s
         while True:
             try:
@@ -62,6 +68,38 @@ class Committer:
             StaleEpoch: another owner has the session.
             OutcomeUnknown: no answer for `give_up_s` seconds.
         """
+        async with self._writing:
+            await self._write(held, record)
+
+    async def confirm(self, held: Held) -> bool:
+        """Have a majority of the servers say that the session is this owner's, by a write of its record as it is.
+
+        A read would not do: a server that is cut off from the others answers it for a while from what it knew.
+
+        Returns:
+            False: that is not known now.
+
+        Raises:
+            StaleEpoch: another owner has the session.
+        """
+        async with self._writing:
+            record = held.record
+            try:
+                held.seq = await self._truth.write(record, held.seq)
+            except (Conflict, OutcomeUnknown, Unavailable, LimitExceeded) as exc:
+                log.info("hold.unsure", session_id=record.session, error=exc.code)
+            else:
+                return True
+            try:
+                found = await self._truth.read(record.tenant, record.session, record.pool)
+            except (Unavailable, OutcomeUnknown):
+                return False
+            if found is None or not is_mine(found[0], held.hold):
+                raise StaleEpoch(f"session {record.session}: another owner has it")
+            held.record, held.seq = found
+            return False
+
+    async def _write(self, held: Held, record: Record) -> None:
         deadline = time.monotonic() + self.give_up_s
         while True:
             try:

@@ -15,7 +15,7 @@ from worker_agent.core.kept import Kept
 from worker_agent.core.results import not_kept, without_content
 from worker_agent.core.work import Work
 from worker_agent.loops.commit import Committer
-from worker_agent.loops.keep_files import FileKeeper
+from worker_agent.loops.files import Files
 from worker_agent.loops.note import Note, Notes
 from worker_agent.ports import Held, Objects, Sandbox, Terminals, Truth, Voice
 
@@ -31,7 +31,7 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: Sandbox
     voice: Voice
     committer: Committer
-    files: FileKeeper
+    files: Files
     terminals: Terminals
     objects: Callable[[str], Objects]
     """Tenant -> its objects."""

@@ -20,7 +20,7 @@ from worker_agent.core.claims import entry_problem, read_replay_of
 from worker_agent.core.work import Taken, Work
 from worker_agent.loops.bury import bury
 from worker_agent.loops.commit import Committer
-from worker_agent.loops.keep_files import FileKeeper
+from worker_agent.loops.files import Files
 from worker_agent.loops.run_task import TaskRunner
 from worker_agent.ports import Entry, Held, Truth
 
@@ -43,7 +43,7 @@ class SessionHolder:
         truth: Truth,
         runner: TaskRunner,
         committer: Committer,
-        files: FileKeeper,
+        files: Files,
         *,
         on_kept: Callable[[Held], Awaitable[object]],
     ) -> None:
@@ -166,6 +166,7 @@ class SessionHolder:
             log.info("session.left", session_id=before.session, error=exc.code)
             return True
         held.record = back
+        await self._files.taken_back(held)
         return False
 
     async def _asked_lane(self, record: Record, entry: Entry) -> str:

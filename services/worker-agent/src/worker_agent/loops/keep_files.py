@@ -12,12 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Literal
 
 from shared import heads, logs
-from shared.errors import (
-    LimitExceeded,
-    ServiceError,
-    StaleEpoch,
-    Unavailable,
-)
+from shared.errors import LimitExceeded, ServiceError, StaleEpoch, Unavailable
 from shared.heads import Head
 from shared.limits import CHECKPOINT_PAUSE_S_MAX
 from shared.pools import OnInterrupt
@@ -46,6 +41,8 @@ MARK_AFTER_S = 0.1
 
 class FileKeeper:
     """Keeps one session's files, for as long as this worker owns it."""
+
+    on_volume = False
 
     def __init__(
         self,
@@ -233,6 +230,9 @@ class FileKeeper:
             return held.record
         finally:
             self._do(None)
+
+    async def taken_back(self, held: Held) -> None:
+        """Nothing was changed by the release."""
 
     # --- the steps ---------------------------------------------------------------------------------------------------
     async def _tell_unsaved(self, held: Held) -> None:

@@ -18,7 +18,7 @@ from shared.messages import TaskResult, Timing
 from shared.pools import OnInterrupt
 from shared.task import Close, Hibernate, Rollback, Task, kind_of
 from worker_agent.core.interrupt import after_interruption, is_read_only, time_left_s
-from worker_agent.core.kept import Beginning, Kept, left_by_the_interrupted
+from worker_agent.core.kept import Beginning, Kept, left_by_the_interrupted, unharmed
 from worker_agent.core.output import OutputBook
 from worker_agent.core.recovery import interrupted_env
 from worker_agent.core.results import (
@@ -161,6 +161,7 @@ class TaskRunner:
         verdict_or_run = after_interruption(record, work.task, rule)
         if isinstance(verdict_or_run, Verdict):
             kept, recovery = left_by_the_interrupted(record, work.task, _now_ms())
+            recovery = unharmed(recovery) if self._ports.files.on_volume else recovery
             attempt = msgspec.structs.replace(attempt, recovery=recovery)
             return Ended(result_without_run(attempt, self._place, verdict_or_run), then, kept=kept)
         if isinstance(task, Rollback):

@@ -1,6 +1,6 @@
 """What the worker's loops need from outside. `adapters` implements these, `app` joins them."""
 
-from worker_agent.ports.files import Objects, ObjectSink, Workspaces
+from worker_agent.ports.files import Objects, ObjectSink, Volumes, Workspaces
 from worker_agent.ports.sandbox import RunOrder, Sandbox, Terminals
 from worker_agent.ports.session import Delivery, Entry, Held, Lanes, Truth
 from worker_agent.ports.voice import Contact, Spans, Voice
@@ -19,5 +19,6 @@ __all__ = [
     "Terminals",
     "Truth",
     "Voice",
+    "Volumes",
     "Workspaces",
 ]

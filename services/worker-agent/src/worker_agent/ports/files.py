@@ -89,3 +89,16 @@ class Workspaces(Protocol):
     def unmark(self) -> None:
         """Say that it is of no use any more."""
         ...
+
+
+class Volumes(Protocol):
+    """The volume that the pods of a pool share."""
+
+    async def take(self, record: Record, *, left_s: float) -> None:
+        """Have the session's files in this pod's workspace; asked twice, it is done once.
+
+        Raises:
+            StaleEpoch: another owner has the session.
+            ServiceError: not now.
+        """
+        ...

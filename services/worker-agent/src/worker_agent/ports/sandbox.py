@@ -73,6 +73,11 @@ class Sandbox(Protocol):
         """Let user code go on."""
         ...
 
+    def lease(self, until_ns: int) -> None:
+        """Let user code run until a moment by `CLOCK_BOOTTIME`, nanoseconds; it stands still after that by itself, whatever
+        becomes of this process. In a sandbox whose workspace lies on a volume."""
+        ...
+
     async def close(self) -> None:
         """End the sandbox."""
         ...

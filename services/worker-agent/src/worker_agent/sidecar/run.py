@@ -121,20 +121,22 @@ async def _take_runner(settings: SidecarSettings, listener: socket.socket) -> Ru
 
 
 def _pod(settings: SidecarSettings, spec: PodSpec, network: str) -> Pod:
+    worker = load(WorkerSettings, WORKER_PREFIX, spec.settings)
+    on_volume = worker.workspace == "pvc"
     facts = SandboxFacts(
         isolation=settings.isolation,
         workspace=settings.workspace,
         enforced=ENFORCED,
-        watch=WATCHED,
+        watch=() if on_volume else WATCHED,  # the volume has a size, and may hold millions of files
         in_container=True,
         network=network,
-        checkpointer=settings.checkpointer,
+        checkpointer=settings.checkpointer and not on_volume,
     )
     return Pod(
         spec=spec,
         folder=Path(settings.own_dir),
         sandbox=facts,
-        settings=load(WorkerSettings, WORKER_PREFIX, spec.settings),
+        settings=worker,
         tls=tls_of(settings),
     )
 
