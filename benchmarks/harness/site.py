@@ -250,14 +250,20 @@ def declare(kubectl: Kubectl, spaces: Namespaces, pools: Sequence[PoolSpec]) -> 
 
 def table_of(pool: PoolSpec) -> str:
     """Return a pool's declaration, without what is by default: services there may be older than this tree."""
-    lines, inner = ["[[pool]]"], []
-    for part, into in ((pool, lines), (pool.limits, inner)):
-        for field in msgspec.structs.fields(part):
-            value = getattr(part, field.name)
-            if field.name not in ("limits", "promise") and value != field.default:
-                # JSON's strings, numbers and lists are TOML's as well.
-                into.append(f"{field.name} = {msgspec.json.encode(value).decode()}")
-    return "\n".join([*lines, *(["[pool.limits]", *inner] if inner else [])]) + "\n"
+    lines, inner = _lines_of(pool, "limits", "promise", "volume"), _lines_of(pool.limits)
+    limits = ["[pool.limits]", *inner] if inner else []
+    volume = [] if pool.volume is None else ["[pool.volume]", *_lines_of(pool.volume)]
+    return "\n".join(["[[pool]]", *lines, *limits, *volume]) + "\n"
+
+
+def _lines_of(part: msgspec.Struct, *without: str) -> list[str]:
+    # JSON's strings, numbers and lists are TOML's as well.
+    return [
+        f"{field.name} = {msgspec.json.encode(value).decode()}"
+        for field in msgspec.structs.fields(part)
+        if field.name not in without
+        and (value := getattr(part, field.name)) not in (field.default, None)
+    ]
 
 
 def _generation(kubectl: Kubectl, spaces: Namespaces) -> int:

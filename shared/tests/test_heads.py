@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from shared import forks, heads, transitions
-from shared.errors import Conflict
+from shared.errors import Conflict, StaleEpoch
 from shared.heads import is_interrupted
 from shared.messages import Interruption, WorkspaceLost
 from shared.record import Death, Hold, Origin, Record, Rescue, is_mine
@@ -247,3 +247,33 @@ def test_a_fork_is_idle_once_its_snapshot_is_pinned() -> None:
     assert transitions.wake(forked, lane="batch").state == "queued"
     with pytest.raises(Conflict, match="forking"):
         forks.forked(transitions.end(forking, state="expired", reason="fork", now_ms=3_000))
+
+
+class TestVolume:
+    """Files that lie on a volume: who goes on with them waits for whom nobody saw end."""
+
+    MAY_WRITE = replace(SILENT, may_write=True)
+
+    def test_an_owner_whose_end_nobody_saw_is_waited_for(self) -> None:
+        """It is said by the revocation, and stands until an owner has waited."""
+        queued = transitions.revoke(HELD, death=self.MAY_WRITE, now_ms=3_000)
+        claimed = transitions.claim(queued, owner="w2", node="n2", now_ms=3_100)
+        taken = heads.take_files(claimed, Hold("w2", 6))
+
+        assert [one.files_in_use for one in (HELD, queued, claimed, taken)] == [False, True, True, False]  # fmt: skip
+        assert replace(taken, files_in_use=True) == claimed
+
+    def test_the_death_of_who_waited_changes_nothing(self) -> None:
+        """Its own end may be proven: the first one's is not."""
+        queued = transitions.revoke(HELD, death=self.MAY_WRITE, now_ms=3_000)
+        claimed = transitions.claim(queued, owner="w2", node="n2", now_ms=3_100)
+
+        assert transitions.revoke(claimed, death=DIED, now_ms=3_200).files_in_use
+        released = transitions.release(claimed, Hold("w2", 6), position=7, now_ms=3_200)
+        assert released.files_in_use
+
+    def test_an_owner_of_before_can_not_say_that_it_waited(self) -> None:
+        """It is another one's now."""
+        queued = transitions.revoke(HELD, death=self.MAY_WRITE, now_ms=3_000)
+        with pytest.raises(StaleEpoch):
+            heads.take_files(transitions.claim(queued, owner="w2", node="n", now_ms=1), HOLD)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.errors import InvalidMessage
-from shared.pools import ISOLATION_CLASSES, PodLimits, PoolSpec, check_pools, parse_pools
+from shared.pools import ISOLATION_CLASSES, PodLimits, PoolSpec, Volume, check_pools, parse_pools
 
 TWO = """
 [[pool]]
@@ -48,6 +48,22 @@ def pool(line: str) -> str:
     return f'[[pool]]\nname = "p"\n{line}\n'
 
 
+def volume(line: str, more: str = "") -> str:
+    """Return a declaration of one pool on a volume with one more line for that, and one for the pool."""
+    return pool(f'isolation = "oci"\nworkspace = "pvc"\n{more}\n[pool.volume]\n{line}')
+
+
+def test_a_pool_on_a_volume_fails_what_was_interrupted_unless_it_says_otherwise() -> None:
+    """A task that runs again finds there what it did before; elsewhere it begins from a snapshot."""
+    [on_volume] = parse_pools(volume('storage_class = "shared"\nsize_gib = 50'))
+    [told] = parse_pools(volume("", 'on_interrupt = "rerun"'))
+    [saved] = parse_pools(pool(""))
+
+    assert on_volume.volume == Volume(storage_class="shared", size_gib=50)
+    assert [on_volume.interrupt_rule, told.interrupt_rule] == ["fail", "rerun"]
+    assert (saved.on_volume, saved.interrupt_rule) == (False, "rerun")
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [
@@ -56,6 +72,15 @@ def pool(line: str) -> str:
         ("[[pool]\n", ["pools: "]),
         ("[[pool]]\nstock = 1", ["missing", "name"]),
         (pool("stcok = 8"), ["unknown", "stcok"]),
+        (pool('workspace = "disk"'), ["workspace", "disk"]),
+        (pool('workspace = "pvc"'), ["isolation", "auto", "oci, gvisor, kata"]),
+        (pool("volume = {}"), ["volume", 'workspace = "pvc"']),
+        (volume("size_gib = 0"), ["size_gib", ">= 1"]),
+        (volume('access_mode = "ReadOnlyMany"'), ["access_mode", "ReadOnlyMany"]),
+        (volume('access_mode = "ReadWriteOnce"'), ["volume.access_mode", "ReadWriteMany expected"]),
+        (volume('storage_class = "Fast_1"'), ["storage_class", "regex"]),
+        (volume("", 'exclude = ["*.pyc"]'), ["exclude", "none expected"]),
+        (volume("", 'durability = "relaxed"'), ["durability", "saved expected"]),
         (pool('stock = "8"'), ["stock", "int"]),
         (pool("stock = -1"), ["stock", ">= 0"]),
         (pool("stock = 5001"), ["stock", "<= 5000"]),

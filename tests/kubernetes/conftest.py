@@ -4,6 +4,7 @@ What a test may find in the environment, beside the kubeconfig:
 
     AGENT_SANDBOX_FAULTS      command that does faults to nodes (shared.testing.node_faults)
     AGENT_SANDBOX_AUDIT_LOG   the API server's audit log
+    AGENT_SANDBOX_SHARED_CLASS  a StorageClass whose volumes many nodes mount at once; else it is the default one
 
 The images are on the nodes: `./dev images --load 'COMMAND'`. A system that is there is used and left; else it is made,
 and taken away again at the end.
@@ -20,7 +21,7 @@ import pytest
 
 from agent_sandbox.kubernetes.names import NAMESPACE, Namespaces, namespaces
 from shared.kubectl import Kubectl, wait_ready
-from shared.pools import PoolSpec
+from shared.pools import PoolSpec, Volume
 from shared.testing.node_faults import FAULTS_VARIABLE, NodeFaults
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +33,7 @@ from harness.site import declare, opened_policies, others, withdraw  # noqa: E40
 
 OVERLAY = ROOT / "deploy" / "overlays" / "dev"
 READY_S = 240.0
+SHARED_CLASS = "AGENT_SANDBOX_SHARED_CLASS"
 POOLS = (
     PoolSpec(
         name="test-oci",
@@ -43,6 +45,25 @@ POOLS = (
     ),
     PoolSpec(name="test-still", stock=6, pods_max=6, isolation="oci"),
     PoolSpec(name="test-gvisor", stock=1, pods_max=8, isolation="gvisor"),
+    *(
+        PoolSpec(
+            name=f"test-volume{more}",
+            stock=stock,
+            pods_max=12,
+            isolation=isolation,
+            workspace="pvc",
+            volume=Volume(size_gib=1, storage_class=os.environ.get(SHARED_CLASS, "")),
+            idle_release_s=3600,
+        )
+        for more, stock, isolation in (("", 2, "oci"), ("-gvisor", 1, "gvisor"))
+    ),
+    PoolSpec(
+        name="test-no-volume",
+        stock=1,
+        isolation="oci",
+        workspace="pvc",
+        volume=Volume(storage_class="nowhere"),
+    ),
 )
 
 
@@ -85,6 +106,9 @@ def system(kubectl: Kubectl, spaces: Namespaces) -> Iterator[Namespaces]:
         kubectl.run("delete", "-k", str(OVERLAY), "--wait=false", timeout_s=60)
     else:
         withdraw(kubectl, spaces, names)
+        for pool in (pool.name for pool in POOLS if pool.on_volume):
+            words = ("-n", spaces.pods, "--ignore-not-found", "--wait=false")
+            kubectl.run("delete", "persistentvolumeclaim", f"workspaces-{pool}", *words)
 
 
 @pytest.fixture

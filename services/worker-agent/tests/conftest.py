@@ -114,7 +114,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts runners; ends each with all that it started."""
     kits: list[Kit] = []
 
-    def start_one(*prefix: str, workspace: Path | None = None, user: int | None = None) -> Kit:
+    def start_one(
+        *prefix: str, workspace: Path | None = None, user: int | None = None, leased: bool = False
+    ) -> Kit:
         ours, theirs = socket.socketpair()
         if workspace is None:
             workspace = tmp_path / f"workspace-{len(kits)}"
@@ -124,7 +126,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
             module = ["-c", AS_USER.format(user=user, processes=Kit.processes_max)]
         command = [*prefix, sys.executable, *module, "--fd", str(theirs.fileno())]
         process = subprocess.Popen(
-            [*command, "--workspace", str(workspace)],
+            [*command, "--workspace", str(workspace), *(["--leased", "yes"] if leased else [])],
             pass_fds=[theirs.fileno()],
             env={"PATH": os.environ["PATH"], "SECRET": "of the node"},
         )

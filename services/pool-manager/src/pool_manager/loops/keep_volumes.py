@@ -17,6 +17,8 @@ log = logs.get(__name__)
 LOOK_S = 10.0
 SOON_S = 1.0
 """While something misses."""
+DISMISS_S = 600.0
+"""Keepers of a pool that is not declared: perhaps it is, and this pool-manager is about to be replaced by one that knows."""
 
 
 class VolumeKeeping:
@@ -27,6 +29,8 @@ class VolumeKeeping:
         self._world = world
         self._cluster = cluster
         self._volumes = volumes
+        self._strange: dict[str, float] = {}
+        """Pools that are not declared here and have keepers, since when."""
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -54,9 +58,13 @@ class VolumeKeeping:
                         await self._volumes.keep(pool, keepers.get(name))
                 except ServiceError as exc:
                     self._say(name, f"its volume: {exc}")
-        for name in keepers.keys() - pools.keys() if acts else ():
-            log.info("keepers.dismissed", pool=name)
-            await self._volumes.dismiss(keepers[name])
+        now = time.monotonic()
+        strange = keepers.keys() - pools.keys()
+        self._strange = {name: self._strange.get(name, now) for name in strange}
+        for name in strange if acts else ():
+            if now - self._strange[name] > DISMISS_S:
+                log.info("keepers.dismissed", pool=name)
+                await self._volumes.dismiss(keepers[name])
 
     def _say(self, pool: str, problem: str) -> None:
         if problem:
