@@ -24,7 +24,7 @@ SOURCES = {
     "pool_manager": ROOT / "services/pool-manager/src/pool_manager",
 }
 SYNCHRONOUS = {
-    "age_s", "lost", "prepare", "close", "hold", "token", "message_id", "pod_spec", "said",
+    "age_s", "count_changes", "lost", "prepare", "close", "hold", "token", "message_id", "pod_spec", "said",
 }  # fmt: skip
 """Members of ports without an outcome: they are local, or the process' own end."""
 

@@ -295,9 +295,5 @@ def terminal(worker: str, tenant: str = "*", session: str = "*", task_id: str = 
 SHARDS_DOWN = "shards"
 """Pool-managers say here which state shards have no leader, while that lasts."""
 
-IDLE_GROUP = "idle"
-"""Queue group of idle workers on their pool's bells."""
-MANAGER_GROUP = "pool-manager"
-"""Queue group of the pool-managers for requests that one of them answers."""
-CHECKPOINTER_GROUP = "checkpointer"
-"""Queue group of the checkpointers for requests that any of them answers."""
+# Queue groups: of idle workers on their pool's bells; of services of which one answers each request.
+IDLE_GROUP, MANAGER_GROUP, CHECKPOINTER_GROUP = "idle", "pool-manager", "checkpointer"

@@ -26,6 +26,11 @@ class Files(Protocol):
         """Why files can't be had or saved now, and since when (wall clock, milliseconds); empty: they can."""
         ...
 
+    @property
+    def unsaved_bytes(self) -> int | None:
+        """What the death of the node would take of the task in hand; None: that is not known."""
+        ...
+
     def leave(self) -> None:
         """The worker is to leave."""
         ...

@@ -69,6 +69,11 @@ class VolumeFiles:
         """Why the files can't be had now, and since when."""
         return self._reason, self._reason_ms
 
+    @property
+    def unsaved_bytes(self) -> int | None:
+        """Nothing: it is all on the volume."""
+        return 0
+
     def leave(self) -> None:
         """The worker is to leave: it waits for no files then."""
         self._leaving = True
