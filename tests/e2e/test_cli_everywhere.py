@@ -114,9 +114,9 @@ A_LINE_FOR_EACH = {"logs"}
 """Commands that print more than one object."""
 ELSEWHERE = {
     "down": "tests/e2e/test_up_down.py",
-    "pool explain": "services/pool-manager/tests/test_backtest.py",
-    "pool simulate": "services/pool-manager/tests/test_backtest.py",
-    "pool backtest": "services/pool-manager/tests/test_backtest.py",
+    "pool explain": "tests/e2e/test_promises.py",
+    "pool simulate": "tests/e2e/test_promises.py",
+    "pool backtest": "tests/e2e/test_promises.py",
     "k8s doctor": "sdk/tests/test_cluster_doctor.py",
 }
 """Commands whose JSON is checked in another file: they end the cluster, or look at another one."""

@@ -99,7 +99,7 @@ def main(arguments: list[str]) -> int:
         arrivals = load.arrivals_s
         said = (
             f"{load.name}: {len(arrivals)} activations in {arrivals[-1] / 3600:.1f} h, "
-            f"a start takes {given.start_s:g} s\n\n{tables(curves, asked)}"
+            f"a start takes {given.start_s:g} s\n\n{tables(curves, None if given.only_ours else asked)}"
         )
     sys.stdout.write(said + "\n")
     return 0

@@ -21,19 +21,22 @@ HEAD = (
 )
 
 
-def tables(curves: Sequence[Curve], cold_share: float) -> str:
-    """Return all points of all curves, and what each policy costs at the share that was asked for."""
+def tables(curves: Sequence[Curve], cold_share: float | None) -> str:
+    """Return all points of all curves, and what each policy costs at a share; None: there is nothing to compare."""
     rows = [
         (curve.policy if number == 0 else "", point.setting, *_cells(point.outcome))
         for curve in curves
         for number, point in enumerate(curve.points)
     ]
+    points = table(HEAD, rows)
+    if cold_share is None:
+        return points
     at = [
         (curve.policy, "never" if (idle := curve.idle_at(cold_share)) is None else f"{idle:.1f}")
         for curve in curves
     ]
     head = ("policy", f"idle pod-s at {cold_share:.2%} cold")
-    return f"{table(HEAD, rows)}\n\n{table(head, at)}"
+    return f"{points}\n\n{table(head, at)}"
 
 
 def _cells(outcome: Outcome) -> tuple[str, ...]:
