@@ -35,6 +35,8 @@ class ClockJumps(Base):
         """See `Base`."""
         super().__init__(site, dice)
         self._victims: dict[str, ProcessId] = {}
+        self._moved: list[str] = []
+        """Who used every jump; a service that asks for no time has none that could jump."""
 
     async def inject(self) -> Injected:
         """See `Fault`."""
@@ -51,7 +53,14 @@ class ClockJumps(Base):
             for name in running:
                 ground.clocks[name].write_text(f"{jump_s}\n")
             await asyncio.sleep(EACH_S)
-        return self.done(sorted(running), at_s)
+        wanted = set(self.jumps_s) - {0}
+        self._moved = [
+            name
+            for name, process in sorted(running.items())
+            if wanted <= used(ground.clocks[name], process)
+        ]
+        asked = f"asked for the time at each jump: {', '.join(self._moved) or 'none'}"
+        return self.done(sorted(running), at_s, asked)
 
     async def heal(self) -> None:
         """See `Fault`."""
@@ -62,12 +71,7 @@ class ClockJumps(Base):
         """See `Base`."""
         if not self._victims:
             return "no clock jumped"
-        unmoved = [
-            name
-            for name, process in self._victims.items()
-            if not set(self.jumps_s) - {0} <= used(self.ground.clocks[name], process)
-        ]
-        return f"not all jumps came to {', '.join(unmoved)}" if unmoved else ""
+        return "" if self._moved else "nobody asked for the time"
 
 
 def used(clock: Path, process: ProcessId) -> set[int]:
