@@ -11,9 +11,10 @@ import msgspec
 
 from agent_sandbox.cli.root import root
 from shared.identity import roles
-from shared.pools import PodLimits, PoolSpec, parse_pools
+from shared.pools import PodLimits, PoolSpec, Volume, parse_pools
 
 DOCS = Path(__file__).parents[2] / "docs"
+VOLUMES = DOCS / "kubernetes-volumes.md"
 
 
 def test_every_command_stands_in_the_overview() -> None:
@@ -37,10 +38,10 @@ def test_every_field_of_a_pool_is_documented_with_its_default() -> None:
     """Fields, defaults, and an example that can be read."""
     text = (DOCS / "pools.md").read_text()
     rows = dict(re.findall(r"^\| `(\w+)` \| `?([^|`]*?)`? ?\|", text, re.MULTILINE))
-    (example,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    example, *promises = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
 
     for field in msgspec.structs.fields(PoolSpec):
-        if field.name not in ("name", "limits"):
+        if field.name not in ("name", "limits", "promise", "volume"):
             shown = "" if rows[field.name] == "none" else rows[field.name]
             assert (
                 float(shown) == field.default if shown.isdigit() else shown == (field.default or "")
@@ -48,6 +49,10 @@ def test_every_field_of_a_pool_is_documented_with_its_default() -> None:
     for name, value in msgspec.to_builtins(PodLimits()).items():
         assert f"`{name}` {value}" in text
     assert [pool.name for pool in parse_pools(example)] == ["default", "small"]
+    assert all(f"`{field.encode_name}`" in text for field in msgspec.structs.fields(Volume))
+    assert all(parse_pools(promise)[0].promise is not None for promise in promises)
+    [on_volume] = parse_pools(re.findall(r"```toml\n(.*?)```", VOLUMES.read_text(), re.DOTALL)[0])
+    assert on_volume.on_volume
 
 
 def test_the_page_on_security_names_all_that_a_client_may() -> None:
