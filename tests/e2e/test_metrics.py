@@ -26,8 +26,10 @@ ZERO_WHEN_WELL = {
     declared.UNREADY, declared.SHARDS_DOWN, declared.EDGE_HALF_SENT, declared.EDGE_REFUSED,
     declared.EDGE_MESSAGES_REFUSED, declared.HTTP_OPEN, declared.BUS_CONTACT, declared.WAITING,
     declared.GATEWAY_STREAMS, declared.GATEWAY_TENANTS_OLD,
+    declared.POOL_RATE, declared.POOL_DISPERSION, declared.POOL_Z, declared.POOL_START_MEAN, declared.POOL_COLD,
+    declared.POOL_COLD_PROMISED, declared.POOL_DIFFER,
 }  # fmt: skip
-"""What a run without faults has no value of, or may be 0."""
+"""What a run without faults, of pools without a promise, has no value of, or may be 0."""
 
 
 def scrape(url: str) -> Families:
