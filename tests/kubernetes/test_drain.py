@@ -18,16 +18,18 @@ from shared.kubectl import Kubectl, wait_ready
 from shared.pools import PoolSpec
 from shared.record import Record
 from shared.testing.look import Look, until
+from shared.testing.names import unique
 
 POOL = PoolSpec(
-    name="test-drain",
+    name=unique("drain"),
     stock=6,
     pods_max=30,
     isolation="oci",
     checkpoint_every_s=600,
     idle_release_s=3600,
 )
-"""Nothing is saved in the middle of a task but what is saved on the way out."""
+"""Nothing is saved in the middle of a task but what is saved on the way out. Its name is its own: sessions that a failed run has
+left would hold its workers."""
 SESSIONS = 6
 RESTING = 3
 DRAINED_S = 150
