@@ -127,6 +127,12 @@ def forget_a_task(made: Made) -> None:
     made.end(op, "info", error="no result within 180 s")
 
 
+def refuse_an_accepted_task(made: Made) -> None:
+    """Its client is told that it surely was not done, and no stream holds that end."""
+    op = made.invoke()
+    made.end(op, "fail", error="no such session")
+
+
 def swap_turns(made: Made) -> None:
     """Two turns stand the other way round than their client did them."""
     made.journal = made.journal[2:4] + made.journal[:2] + made.journal[4:]
@@ -158,6 +164,7 @@ SPOILED: list[tuple[Callable[[Made], None], Kind]] = [
     (commit_under_an_old_epoch, "zombie"),
     (go_back_to_an_old_epoch, "zombie"),
     (forget_a_task, "conserve"),
+    (refuse_an_accepted_task, "conserve"),
     (swap_turns, "order"),
     (break_a_promise, "broken"),
 ]
