@@ -214,6 +214,26 @@ def test_two_first_takings_make_one_folder(volume: Path) -> None:
         assert [pod for pod in pods if (volume / "pods" / pod / "files").exists()] == [pods[1]]
 
 
+def test_a_first_taking_that_hangs_leaves_the_folder_that_the_same_one_made_meanwhile(
+    volume: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Storage was slow, the worker asked again and got its folder; then the first request goes on, and finds it there."""
+    first, second = keeper(volume, "p-1"), keeper(volume)
+    sync, made = os.fsync, []
+
+    def hangs(fd: int) -> None:
+        monkeypatch.setattr(os, "fsync", sync)
+        made.append(second.take(NAME, Taking(1, "p-1")))
+        sync(fd)
+
+    monkeypatch.setattr(os, "fsync", hangs)
+
+    assert first.take(NAME, Taking(1, "p-1")) is False
+    assert made == [True]
+    assert places(volume) == ["p-1"]
+    assert names(volume / "sessions") == [NAME]
+
+
 def test_the_end_of_a_session_leaves_nothing(volume: Path) -> None:
     """Neither its name nor its files, whatever their modes; done twice, it is done."""
     folders = keeper(volume, "p-1")

@@ -107,9 +107,11 @@ class SharedFolders:
         except OSError as exc:
             (made / taking.name).unlink()
             made.rmdir()
-            files.rmdir()
             if exc.errno not in _THERE:
-                raise
+                raise  # the same taking may be under way a second time: the folder may be that one's
+            if all(one.pod != taking.pod for one in self._takings(name) or ()):
+                with suppress(FileNotFoundError):
+                    files.rmdir()
             return False
         _sync(self._sessions)
         return True
