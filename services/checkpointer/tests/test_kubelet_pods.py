@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from pathlib import Path
 
@@ -155,6 +156,21 @@ def test_a_mark_is_a_file_and_nothing_else(
         made.bind(f"/proc/self/fd/{here}/{MARK}")
         os.close(here)
     assert pods.mark(POD) is None
+
+
+def test_a_workspace_that_kubelet_removes_has_no_mark(
+    node: KubeletFolders, pods: KubeletPods
+) -> None:
+    """It empties it file by file, in its place, and before the first of them takes away what says that it is there."""
+    uid = node.start(POD)
+    (node.volume(uid, "sidecar") / MARK).write_bytes(b"said")
+    (node.volume(uid, "workspace") / "left").touch()
+    assert pods.mark(POD) == b"said"
+
+    shutil.rmtree(node.ready(uid, "workspace"))
+
+    assert pods.mark(POD) is None
+    assert seen(pods) == ["left"]
 
 
 def test_what_is_remembered_of_a_pod_goes_with_it(

@@ -131,7 +131,7 @@ def test_a_pod_that_is_gone_by_its_node_s_word_is_not_taken_back(world: World) -
     world.on_node(other, NOW + 1)
     world.on_worker(beat("p-0-1"), NOW + 1)
 
-    assert [start.slot.pod for start in planned(world, NOW + 1)] == ["p-0-2"]
+    assert [start.slot.pod for start in planned(world, NOW + 1.5)] == ["p-0-2"]
 
 
 def test_no_pod_is_ended_as_hung_by_one_that_stood_still(world: World) -> None:

@@ -6,10 +6,13 @@ from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pool_manager.core.kube_cluster import Cluster, Gone
 from pool_manager.core.kube_pods import Pod
 from pool_manager.core.pod_template import PodTemplate
+from pool_manager.core.table import Table
+from shared.record import Record
 from shared.testing.kube_objects import ended, node_view, pod_view, running, waits
 
 TEMPLATE = PodTemplate(
@@ -197,3 +200,32 @@ def test_each_pods_end_is_told_exactly_once(steps: list[tuple[str, str, set[str]
         assert count <= generation[name] + (name in lives)
     for name, count in generation.items():
         assert told[name] >= count
+
+
+def test_a_pod_that_is_over_stays_while_its_files_are_needed() -> None:
+    """They go with its object. Of a dead node's pods nothing is left to wait for, nor of one that is ending anyway."""
+    made = cluster()
+    for name in ("a", "b", "c"):
+        made.see_pod(running(name, node="n1" if name != "c" else "n2"), 1.0)
+    for name in ("a", "c"):
+        made.give_up(name, "deleted", "")
+    assert {pod.name for pod, _ in made.over(set())} == {"a", "c"}
+
+    assert [(pod.name, forced) for pod, forced in made.over({"a"})] == [("c", False)]
+    made.dead = frozenset({"n1"})
+    assert [(pod.name, forced) for pod, forced in made.over({"a", "c"})] == [("a", True)]
+
+
+def test_files_are_needed_of_pods_that_own_a_session_or_are_rescued() -> None:
+    """Until the rescue ends, in whatever way."""
+    table = Table()
+    owned = Record(
+        session="session-1", tenant="t", pool="p", state="running", lane="batch", client_lane="batch", keep=True,
+        accepted_ms=1, epoch=1, owner="a", node="n1",
+    )  # fmt: skip
+    rescuing = replace(owned, state="rescuing", epoch=2, owner="ckpt-n1", rescue_pod="a")
+    queued = replace(rescuing, state="queued", owner=None)
+    for seq, (record, needed) in enumerate([(owned, True), (rescuing, True), (queued, False)], 1):
+        table.apply(record, seq, now=1.0)
+
+        assert ("a" in table.pods_with_files()) == needed

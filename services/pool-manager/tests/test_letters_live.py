@@ -106,6 +106,7 @@ class TestPoison:
             else:
                 await worker.claim(look, session, task)
             worker.task = task
+            await worker.is_heard()
             await worker.leave("killed")
             await look.in_state(session, "poison" if death == 2 else "queued")
 

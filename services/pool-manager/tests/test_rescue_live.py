@@ -111,21 +111,28 @@ class Late(NamedTuple):
 
     whole: bool | None
     rescued: bool
+    begun: bool = False
 
 
 @pytest.mark.parametrize(
-    "late", [Late(True, True), Late(False, False), Late(None, False)],
+    "late", [Late(True, True), Late(False, False, begun=True), Late(None, False)],
     ids=["nothing-had-begun", "it-had-begun", "nobody-answers"],
 )  # fmt: skip
 async def test_a_task_that_runs_again_costs_nothing_that_was_there_before_it(
     worker: WorkerPeer, checkpointer: CheckpointerPeer, look: Look, late: Late
 ) -> None:
-    """What ran beside the tasks wrote it: where nothing of the new task had begun, it is saved before that runs."""
+    """What ran beside the tasks wrote it: where nothing of the new task had begun, it is saved before that runs.
+
+    Nor is the death that task's, if its worker did not say that it had begun.
+    """
     session = await idle(worker)
     checkpointer.whole = late.whole
     checkpointer.go_on.set()
 
     await look.send(session, "task-0002")
+    if late.begun:
+        worker.task = "task-0002"
+    await worker.is_heard()
     await worker.leave("killed")
     record = await look.in_state(session, "queued")
 
@@ -135,7 +142,8 @@ async def test_a_task_that_runs_again_costs_nothing_that_was_there_before_it(
     assert len(checkpointer.looks) >= 1
     saved = [] if not late.rescued else [(2, "task-0002")]
     assert [(ask.epoch, ask.task) for ask in checkpointer.asks] == saved
-    assert (record.boundary is not None, record.epoch, record.deaths) == (late.rescued, 2, 1)
+    found = (record.boundary is not None, record.epoch, record.deaths)
+    assert found == (late.rescued, 2, int(late.begun))
     assert bool(record.interruptions) != late.rescued
 
 

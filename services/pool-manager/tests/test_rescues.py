@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from pool_manager.core import rescues
+from pool_manager.core.kube_pods import PLACE
 from pool_manager.core.lost import Bounds, Detector
 from pool_manager.core.nodes import Nodes
 from pool_manager.core.rescues import Checkpointers
 from pool_manager.core.table import Row
+from pool_manager.core.world import World
+from pool_manager.loops.rescue import Rescuer
 from shared.limits import WORKSPACE_BYTES_MAX
-from shared.messages import PodGone, WorkerBeat
-from shared.pools import OnInterrupt
-from shared.record import Record
+from shared.messages import NodeBeat, PodGone, WorkerBeat
+from shared.pools import OnInterrupt, PoolSpec
+from shared.record import Death, Record, Rescue
 from shared.traces.context import Context
 from shared.workspace import CheckpointerBeat, SnapshotRef
 
@@ -55,16 +61,81 @@ def test_what_will_be_used_is_worth_saving(
 @pytest.mark.parametrize(
     ("cause", "left"),
     [("exited", True), ("killed", True), ("sandbox_lost", True), ("zygote_lost", True), ("deleted", False),
-     ("node_restarted", False), ("absent", False), ("start_failed", False)],
+     ("node_restarted", False), ("node_lost", False), ("absent", True), ("start_failed", False)],
 )  # fmt: skip
 def test_files_are_left_of_pods_that_a_living_node_saw_die(cause: str, left: bool) -> None:
     """A node that restarted has cleared away, and one that was told to delete a pod has done so."""
-    assert rescues.are_files_left(PodGone(pod="w", node="n", cause=cause)) == left
+    gone = PodGone(pod="w", node="n", cause=cause)
+    for speaks in (True, False):
+        assert rescues.are_files_left(gone, "disconnect", node_speaks=speaks) == left
 
 
-def test_a_pod_that_nobody_saw_die_may_still_write() -> None:
-    """Silence is no proof."""
-    assert not rescues.are_files_left(None)
+@pytest.mark.parametrize(
+    ("cause", "speaks", "left"),
+    [("disconnect", True, False), ("heartbeats_missed", True, False), ("pod_absent", True, True),
+     ("disconnect", False, True), ("heartbeats_missed", False, False), ("not_named", False, False)],
+)  # fmt: skip
+def test_a_pod_that_nobody_saw_die_may_still_write(cause: str, speaks: bool, left: bool) -> None:
+    """Silence is no proof. Where the node says nothing of its pods, a broken connection has to do: files go soon."""
+    assert rescues.are_files_left(None, cause, node_speaks=speaks) == left
+
+
+class TestPlan:
+    """Who saves the files of an idle session's worker that died."""
+
+    @pytest.fixture
+    def world(self) -> World:
+        """A pool-manager's; its node, or all of Kubernetes, was heard just now, as was the session's checkpointer."""
+        now = time.monotonic()
+        world = World("pm", [PoolSpec(name="p")], Bounds(), now - 20)
+        world.checkpointers.heard(CheckpointerBeat(node="n", started_ms=1), now)
+        return world
+
+    async def plan(self, world: World, cause: str) -> Rescue | None:
+        """Return the plan. Of what it would ask nothing is needed: there is no task in hand."""
+        unused: Any = None
+        death = Death(cause=cause, process_died=False, in_task=False)
+        return await Rescuer(world, unused, unused, unused).plan(RECORD, death, None)
+
+    async def test_a_node_of_ours_has_them_once_it_has_said_how_the_pod_ended(
+        self, world: World
+    ) -> None:
+        """Until then its processes may be there."""
+        world.on_node(NodeBeat(node="n", started_ms=1, pods=("w",), capacity=9), time.monotonic())
+        assert await self.plan(world, "disconnect") is None
+
+        world.on_gone("p", PodGone(pod="w", node="n", cause="killed"), time.monotonic())
+        rescue = await self.plan(world, "process_exit")
+
+        assert rescue is not None
+        assert (rescue.owner, rescue.node) == ("ckpt-n", "n")
+
+    @pytest.mark.parametrize("told", [None, "killed"])
+    async def test_a_kubernetes_node_has_them_while_its_checkpointer_lives(
+        self, world: World, told: str | None
+    ) -> None:
+        """The plan knows all its nodes by one name; sessions and checkpointers name the one."""
+        world.on_node(NodeBeat(node=PLACE, started_ms=1, pods=("w",), capacity=9), time.monotonic())
+        if told:
+            world.on_gone("p", PodGone(pod="w", node="n", cause=told), time.monotonic())
+
+        rescue = await self.plan(world, "disconnect")
+        world.detector.dropped("ckpt-n", "server-1", time.monotonic())
+        cut = await self.plan(world, "disconnect")
+
+        assert rescue is not None
+        assert (rescue.owner, rescue.node) == ("ckpt-n", "n")
+        assert cut is None
+
+    async def test_a_kubernetes_node_that_lost_its_power_has_none(self, world: World) -> None:
+        """It was found dead: nobody is asked there, whatever was heard of it a moment ago."""
+        world.on_node(NodeBeat(node=PLACE, started_ms=1, capacity=9), time.monotonic())
+        world.dead_nodes = ("n",)
+        assert await self.plan(world, "disconnect") is None
+
+        world.dead_nodes = ()
+        world.on_gone("p", PodGone(pod="w", node="n", cause="node_lost"), time.monotonic())
+        assert await self.plan(world, "node_lost") is None
 
 
 def test_a_checkpointer_is_asked_while_it_is_heard_and_its_store_works() -> None:

@@ -41,6 +41,8 @@ class WorkerPeer:
         """It lives, and is not heard."""
         self.orders: list[CancelOrder] = []
         self.connected: Bus | None = None
+        self.beats = 0
+        """Heartbeats that it has published."""
         self._seq = 0
         self._job = asyncio.create_task(self._run())
 
@@ -72,7 +74,13 @@ class WorkerPeer:
             if not self.silent:
                 subject = subjects.heartbeat(self.spec.pool, self.spec.pod)
                 await bus.publish(subject, messages.encode(self._beat()))
+                self.beats += 1
             await asyncio.sleep(BEAT_S)
+
+    async def is_heard(self) -> None:
+        """Return when what it says now was said, and there was time to hear it."""
+        before = self.beats
+        await until(lambda: self.beats >= before + 3)
 
     def _beat(self) -> WorkerBeat:
         record = self.record

@@ -27,7 +27,7 @@ from shared.errors import (
 from shared.kept import find, kept
 from shared.record import Hold, Record
 from shared.transitions import rescued
-from shared.workspace import CheckpointAsk, SnapshotRef
+from shared.workspace import CheckpointAsk, Mark, SnapshotRef
 
 log = logs.get(__name__)
 
@@ -113,16 +113,20 @@ class Work:
             raise Forbidden(f"session {record.session}: {snapshot.id} is no snapshot of its own")
 
     async def _save(
-        self, record: Record, ask: CheckpointAsk, progress: Progress
+        self, record: Record, ask: CheckpointAsk, progress: Progress, mark: Mark | None = None
     ) -> SnapshotRef | None:
+        """Save a workspace and retain the snapshot; of a dead pod only where its mark is afterwards what it was before."""
         owner = Owner(epoch=ask.epoch, task=ask.task, position=record.position, exclude=ask.exclude)
 
         async def take(parent: SnapshotRef | None) -> SnapshotRef | None:
             try:
-                return await self._engine.save(_place_of(ask), owner, parent, progress)
+                found = await self._engine.save(_place_of(ask), owner, parent, progress)
             except (Damaged, PackMissing) as exc:
                 progress.bad.append(exc)
                 raise
+            if mark is not None and await self._engine.mark(ask.pod) != mark:
+                raise Unavailable(f"pod {ask.pod}: its workspace was removed while it was read")
+            return found
 
         who = snapshots.Owner(
             tenant=ask.tenant,
@@ -150,7 +154,7 @@ class Work:
     ) -> SnapshotRef | None:
         mark = check_mark(ask, await self._engine.mark(ask.pod))
         ask = msgspec.structs.replace(ask, exclude=mark.exclude)
-        snapshot = await self._save(record, ask, progress)
+        snapshot = await self._save(record, ask, progress, mark)
         hold = Hold(rescuer(self._node), ask.epoch)
         for _ in range(WRITE_TRIES):
             now, seq = await self._records.read_with_seq(ask.tenant, ask.session)

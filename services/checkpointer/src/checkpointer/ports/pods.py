@@ -29,6 +29,8 @@ class PodFolders(Protocol):
     def mark(self, pod: str) -> bytes | None:
         """Return the beginning of the file in which its worker says what is in the workspace; None: there is none.
 
+        Nor is there one once anything may have been taken out of the workspace by whoever removes it.
+
         Raises:
             InvalidMessage: no pod is called so.
         """

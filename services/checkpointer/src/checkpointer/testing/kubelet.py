@@ -42,11 +42,17 @@ class KubeletFolders:
                 if os.geteuid() == 0:
                     os.chown(self.volume(uid, name), 0, GID)
                 self.volume(uid, name).chmod(0o2777)
+                self.ready(uid, name).mkdir(parents=True)
+                (self.ready(uid, name) / "ready").touch()
         return uid
 
     def volume(self, uid: str, name: str) -> Path:
         """Return where a volume of a pod lies."""
         return self.pods / uid / "volumes" / "kubernetes.io~empty-dir" / name
+
+    def ready(self, uid: str, name: str) -> Path:
+        """Return where it says that a volume of a pod is there; it removes that before anything in the volume."""
+        return self.pods / uid / "plugins" / "kubernetes.io~empty-dir" / name
 
 
 class KubeletLive(Live):

@@ -6,7 +6,7 @@ watches tell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 
 import msgspec
 
@@ -100,6 +100,20 @@ class Cluster:
             for pod in self.pods.values()
             if pod.over is None and (node is None or pod.node == node)
         ]
+
+    def over(self, needed: Set[str]) -> list[tuple[Pod, bool]]:
+        """Return pods that are over and whose objects are there yet, each with whether only force removes it.
+
+        Args:
+            needed: pods that stay for now, if their node lives: a pod's files go with its object.
+        """
+        found = []
+        for pod in self.pods.values():
+            forced = pod.node in self.dead
+            stays = pod.is_ending or pod.name in needed
+            if pod.over is not None and (forced or not stays):
+                found.append((pod, forced))
+        return found
 
     def overdue(self, pending_s: float, now: float) -> list[Pod]:
         """Return pods that did not start in time."""

@@ -15,7 +15,7 @@ from pool_manager.core.rescues import LATE_S, Checkpointers
 from pool_manager.core.table import Row, key_of
 from shared.heads import OUT_OF_MEMORY
 from shared.messages import PodGone, WorkerBeat
-from shared.record import Death
+from shared.record import Death, Record
 
 FORGET_S = 600.0
 GONE_KEPT_S = 120.0
@@ -36,6 +36,8 @@ CAUSES = {
     "node_lost": "node_lost",
 }
 """How they are called in an interruption; others as `pod_…`."""
+NODE, CHECKPOINTER = "n-", "ckpt-"
+"""How the names of a node's and of its checkpointer's connection begin; its own name follows."""
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -139,6 +141,10 @@ class Detector:
             return  # it has gone over to another server already
         if self._number_of.get(worker, number) != number:
             return  # or, to renew its credential, to another connection
+        if worker.startswith(NODE):
+            self._nodes.cut(worker.removeprefix(NODE), now)
+        elif worker.startswith(CHECKPOINTER):
+            self._checkpointers.cut(worker.removeprefix(CHECKPOINTER), now)
         drops = self._drops.setdefault(server, deque(maxlen=4096))
         drops.append((now, worker))
         while drops and now - drops[0][0] > DROP_WINDOW_S:
@@ -229,12 +235,41 @@ class Detector:
             and now - dropped > bounds.disconnect_s
             and worker.seen <= dropped
             and not self._is_mass_drop(worker.server or "", now)
+            and not self._is_word_due(row, dropped, now)
         ):
             return "disconnect"
         names_it = worker.named == (row.key, row.record.epoch)
         since = max(row.since, worker.named_at) if names_it else row.since
         # Only a worker that is heard, and names something else or nothing, has not named it; a silent one is silent.
         return "not_named" if worker.seen > since and now - since > bounds.suspect_s else None
+
+    def _is_word_due(self, row: Row, dropped: float, now: float) -> bool:
+        """Return whether its living node will say how a worker ended whose connection did: it knows, and it has the files.
+
+        Under load that takes longer than the end of a connection. A node that died, too, says nothing more: its own
+        connection has ended, or it is silent. Of a Kubernetes node the API tells, a second or two later: that is waited for
+        only where the task has cost an owner before, since it may be poison.
+        """
+        record = row.record
+        node = self._nodes.get(record.node)
+        if node is None:
+            again = bool(record.interruptions) and self._nodes.has(record.owner)
+            return again and self._checkpointers.is_heard(record.node, now)
+        lives = self._nodes.is_alive(node.name, now) and node.cut_at is None
+        return lives and (record.owner in node.pods or node.seen <= dropped)
+
+    def had_not_begun(self, record: Record, task: str) -> bool:
+        """Return whether an owner that ended had done a task and not begun this one, by its last heartbeat.
+
+        Then it did not die of it. Of an owner that has not completed anything since its claim nobody knows: it got the
+        session for the task that it found, whose body may kill who reads it.
+        """
+        worker = self._workers.get(record.owner or "")
+        kept = record.first_done and record.attempt == 1
+        if worker is None or not kept or record.last_done_ms < record.claimed_ms:
+            return False
+        named = (key_of(record.tenant, record.session), record.epoch)
+        return worker.named == named and worker.beat.task != task
 
     def _is_absent(self, row: Row, now: float) -> bool:
         """Return whether the living node of the owner does not have its pod."""

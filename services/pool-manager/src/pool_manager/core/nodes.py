@@ -12,6 +12,8 @@ from shared.pools import ISOLATION_CLASSES, Isolation
 ALIVE_S = 2.0
 """Four missed heartbeats, and a node gets no new pod."""
 FORGET_S = 600.0
+ON_ITS_WAY_S = 0.25
+"""A heartbeat may come so long after the word that its sender's connection ended: servers tell of that on another way."""
 AUTO = tuple(klass for klass in reversed(ISOLATION_CLASSES) if klass != "process")
 """What `auto` takes, strongest first."""
 REFUSED_S = 1.0
@@ -31,6 +33,8 @@ class Node(msgspec.Struct):
     pending: frozenset[str] = frozenset()
     restarted_at: float | None = None
     """When a new process of the node was first heard: pods of the former one are gone."""
+    cut_at: float | None = None
+    """When its connection ended, unless it was heard since."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -38,6 +42,11 @@ class Place(msgspec.Struct, frozen=True):
 
     node: str
     isolation: str
+
+
+def still_cut(cut_at: float | None, now: float) -> float | None:
+    """Return when a connection ended of which a heartbeat comes now: one that was on its way then proves nothing."""
+    return cut_at if cut_at is not None and now - cut_at < ON_ITS_WAY_S else None
 
 
 class Nodes:
@@ -77,6 +86,7 @@ class Nodes:
             draining=beat.draining,
             pending=frozenset(beat.pending),
             restarted_at=now if restarted else before.restarted_at if before else None,
+            cut_at=still_cut(before.cut_at if before else None, now),
         )
         for pod in pods & self._asked.keys():
             self.not_asked(pod)
@@ -90,6 +100,15 @@ class Nodes:
             self._listed.pop(pod, None)
             self._ran.pop(pod, None)
         return sorted(known - pods)
+
+    def cut(self, name: str, now: float) -> None:
+        """A server says that a node's connection to it ended."""
+        if (node := self._nodes.get(name)) is not None:
+            node.cut_at = now
+
+    def has(self, pod: str | None) -> bool:
+        """Return whether any node names a pod in its newest heartbeat."""
+        return any(pod in node.pods for node in self._nodes.values())
 
     def listed_since(self, pod: str) -> float:
         """Return when a pod was first in its node's heartbeats, or ceased to be pending there; 0: it is in none."""

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from pool_manager.core.nodes import still_cut
 from shared.limits import WORKSPACE_BYTES_MAX
 from shared.messages import PodGone
 from shared.pools import OnInterrupt
@@ -17,8 +18,9 @@ from shared.workspace import CheckpointAsk, CheckpointerBeat, SnapshotRef
 ALIVE_S = 2.0
 """A checkpointer that was not heard for so long is taken for dead or hung: nobody waits for it."""
 FORGET_S = 600.0
-FILES_LEFT = frozenset({"exited", "killed", "sandbox_lost", "zygote_lost"})
-"""What a living node says of a pod whose processes are gone and whose files it keeps."""
+FILES_LEFT = frozenset({"exited", "killed", "sandbox_lost", "zygote_lost", "absent"})
+"""What a living node says, or shows, of a pod whose processes are gone and whose files it keeps. Of one that is `absent` the
+word of its end was lost: where it was deleted, its checkpointer finds nothing and says so at once."""
 GRACE_MS = 2_000
 BYTES_PER_MS = 100_000
 """100 MB/s, of what the workspace may hold; a snapshot holds no more than `WORKSPACE_BYTES_MAX`."""
@@ -26,12 +28,14 @@ LATE_S = 1.0
 """Clocks, and the way of messages: a rescue is called late by others only after so much more."""
 
 
-class Checkpointer(msgspec.Struct, frozen=True):
+class Checkpointer(msgspec.Struct):
     """One as last heard."""
 
     seen: float
     started_ms: int
     unavailable: str
+    cut_at: float | None = None
+    """When its connection ended, unless it was heard since."""
 
 
 class Checkpointers:
@@ -46,7 +50,18 @@ class Checkpointers:
         before = self._known.get(beat.node)
         if before is not None and beat.started_ms < before.started_ms:
             return  # a late one of a former process
-        self._known[beat.node] = Checkpointer(now, beat.started_ms, beat.unavailable)
+        cut_at = still_cut(before.cut_at if before else None, now)
+        self._known[beat.node] = Checkpointer(now, beat.started_ms, beat.unavailable, cut_at)
+
+    def cut(self, node: str, now: float) -> None:
+        """A server says that the connection of a node's checkpointer to it ended."""
+        if (known := self._known.get(node)) is not None:
+            known.cut_at = now
+
+    def is_heard(self, node: str | None, now: float) -> bool:
+        """Return whether a checkpointer lives, for all that is known: then its node does."""
+        known = None if node is None else self._known.get(node)
+        return known is not None and known.cut_at is None and now - known.seen <= ALIVE_S
 
     def problem(self, node: str | None, now: float) -> str:
         """Return why a node's checkpointer can't be asked now; empty: it can."""
@@ -85,9 +100,18 @@ class _Wish(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Wish)
 
 
-def are_files_left(gone: PodGone | None) -> bool:
-    """Return whether a dead pod's workspace is still on its node, by that node's word."""
-    return gone is not None and gone.cause in FILES_LEFT
+def are_files_left(gone: PodGone | None, cause: str, *, node_speaks: bool) -> bool:
+    """Return whether a dead pod's workspace may still be on its living node.
+
+    Args:
+        gone: what was said of the pod's end.
+        cause: why its worker is given up.
+        node_speaks: the node itself says which pods it has, and so, too, when one has ended; a Kubernetes node does not.
+            There a sandbox ends with its worker's process, and kubelet removes the files some time after that.
+    """
+    if gone is not None:
+        return gone.cause in FILES_LEFT
+    return cause == ("pod_absent" if node_speaks else "disconnect")
 
 
 Worth = Literal["saving", "saving_if_whole", "nothing"]

@@ -74,6 +74,12 @@ class Table:
         key = self._owners.get(worker)
         return None if key is None else self.owned.get(key)
 
+    def pods_with_files(self) -> set[str]:
+        """Return the pods whose files are a session's, as of now or once they are rescued."""
+        rows = self.owned.values()
+        rescued = {row.record.rescue_pod for row in rows if row.record.state == "rescuing"}
+        return rescued | self._owners.keys()
+
     def owned_count(self, pool: str) -> int:
         """Return how many sessions of a pool have an owner."""
         return self._owned_in[pool]

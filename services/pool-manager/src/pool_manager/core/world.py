@@ -14,6 +14,7 @@ from pool_manager.core.rescues import Checkpointers
 from pool_manager.core.slots import SILENT_S, Phase, Slots
 from pool_manager.core.stocks import StockRecord, stocks_of
 from pool_manager.core.table import Table
+from shared.kube_names import node_token
 from shared.messages import NodeBeat, PodGone, Slot, WorkerBeat
 from shared.pools import PoolSpec
 from shared.record import Record
@@ -139,6 +140,16 @@ class World:
         if row is not None:
             return row.record.pool == pool and self.detector.judge(row, now) is None
         return slots.has_pod(pod)
+
+    def is_node_alive(self, name: str, now: float) -> bool:
+        """Return whether the node of a session lives: by its own word, or by its checkpointer's where it says none.
+
+        A Kubernetes cluster is one node to the plan; sessions name the one of its nodes that they are on.
+        """
+        if self.nodes.get(name) is not None:
+            return self.nodes.is_alive(name, now)
+        dead = {node_token(node) for node in self.dead_nodes}
+        return name not in dead and self.checkpointers.is_heard(name, now)
 
     def hung_pods(self, now: float) -> list[tuple[str, str]]:
         """Return (pod, node) of pods that are there, and whose worker says nothing: stopped, or stuck at its start.

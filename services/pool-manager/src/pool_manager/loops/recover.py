@@ -216,7 +216,10 @@ class Recoverer:
         except ServiceError:
             return death, None
         if hit is not None:
-            return msgspec.structs.replace(death, task=hit.task), hit
+            # What came in when its owner had ended already is no task that it died in.
+            begun = not self._world.detector.had_not_begun(record, hit.task)
+            died = death.process_died and begun
+            return msgspec.structs.replace(death, task=hit.task, process_died=died), hit
         # Read after its end, if that is known: then nobody can have begun anything since.
         ended = death.process_died or self._world.detector.told_of(record.owner) is not None
         return msgspec.structs.replace(death, in_task=not ended), None

@@ -69,9 +69,11 @@ class Rescuer:
         now = time.monotonic()
         if record.state != "running" or record.node is None or self._is_on_volume(record):
             return None
-        if not are_files_left(self._world.detector.told_of(record.owner)):
+        told = self._world.detector.told_of(record.owner)
+        speaks = self._world.nodes.get(record.node) is not None
+        if not are_files_left(told, death.cause, node_speaks=speaks):
             return None
-        if not self._world.nodes.is_alive(record.node, now):
+        if not self._world.is_node_alive(record.node, now):
             return None
         if problem := self._world.checkpointers.problem(record.node, now):
             log.warning("rescue.impossible", session_id=record.session, why=problem)

@@ -191,11 +191,9 @@ class ClusterWatcher:
         cluster = self._cluster
         for name in [name for name, at in self._asked.items() if now - at > AGAIN_S]:
             del self._asked[name]
-        for pod in list(cluster.pods.values()):
-            forced = pod.node in cluster.dead
-            if pod.over is None or pod.name in self._asked or (pod.is_ending and not forced):
-                continue
-            if self._world.peers.is_first(pod.name, now):
+        needed = self._world.table.pods_with_files()
+        for pod, forced in cluster.over(needed):
+            if pod.name not in self._asked and self._world.peers.is_first(pod.name, now):
                 remove = partial(self._remover.remove, pod.name, pod.uid, forced=forced)
                 if self.hands.offer(pod.name, remove):
                     self._asked[pod.name] = now

@@ -4,6 +4,8 @@
 <pods>/<uid>/volumes/kubernetes.io~empty-dir/
     workspace/      the session's files
     sidecar/        the sidecar's alone; holds the mark
+<pods>/<uid>/plugins/kubernetes.io~empty-dir/workspace/ready
+                    made with the workspace; the first thing to go when that is removed
 
 Anybody who may start pods somewhere in the cluster chooses the names of their volumes, and what a downward API volume
 says in them. He chooses neither the namespace of our workers nor a uid, and no name holds an underscore: so a pod of
@@ -34,6 +36,8 @@ from shared.workspace import MARK
 
 VOLUMES: Final = "volumes/kubernetes.io~empty-dir"
 SIDECAR: Final = "sidecar"
+READY: Final = f"plugins/kubernetes.io~empty-dir/{WORKSPACE}/ready"
+"""While it is there, kubelet has taken nothing out of the workspace."""
 _UID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NONBLOCK
@@ -78,10 +82,14 @@ class KubeletPods:
             return None
         os.close(fd)
         with contextlib.suppress(OSError):
-            file = self._open(uid, f"{SIDECAR}/{MARK}", _FILE)
+            file = self._open(uid, f"{VOLUMES}/{SIDECAR}/{MARK}", _FILE)
             try:
                 if stat.S_ISREG(os.fstat(file).st_mode):
-                    return os.read(file, MARK_BYTES_MAX)
+                    said = os.read(file, MARK_BYTES_MAX)
+                    os.close(
+                        self._open(uid, READY, _FILE)
+                    )  # else what it says is not true any more
+                    return said
             finally:
                 os.close(file)
         return None
@@ -109,7 +117,7 @@ class KubeletPods:
         try:
             for uid in self._uids(check_pod(pod)):
                 with contextlib.suppress(FileNotFoundError):
-                    found.append((uid, self._open(uid, WORKSPACE, linux.DIRECTORY)))
+                    found.append((uid, self._open(uid, f"{VOLUMES}/{WORKSPACE}", linux.DIRECTORY)))
         except OSError as exc:
             _close(found)
             raise Unavailable(f"pod {pod}: {_why(exc)}") from exc
@@ -128,14 +136,14 @@ class KubeletPods:
         return [uid for uid in ends if _UID.fullmatch(uid)]
 
     def _open(self, uid: str, path: str, flags: int) -> int:
-        """Open something in a pod's volumes: below kubelet's folder, through no link, on the same file system.
+        """Open something of a pod: below kubelet's folder, through no link, on the same file system.
 
         Raises:
             OSError: it can't be.
         """
         pods = os.open(self._layout.pods, _FOLDER)
         try:
-            return linux.open_beneath(pods, f"{uid}/{VOLUMES}/{path}".encode(), flags)
+            return linux.open_beneath(pods, f"{uid}/{path}".encode(), flags)
         finally:
             os.close(pods)
 
