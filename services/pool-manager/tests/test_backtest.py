@@ -16,6 +16,7 @@ from pool_manager.backtest.replay import Load, replay
 from pool_manager.backtest.rivals import FixedStock, KedaLike, KnativeLike
 from pool_manager.backtest.tiers import replay_tiers
 from pool_manager.backtest.traces import read_arrivals, read_rates, shipped
+from pool_manager.core.policy import SelfTuning
 from shared.errors import InvalidMessage
 from shared.pools import Promise
 
@@ -48,6 +49,14 @@ def test_the_production_policy_comes_near_the_optimum_and_keeps_its_promise(load
     found = replay(load, self_tuning(0.05))
 
     assert found.cold_share == pytest.approx(0.05, abs=0.02)
+    assert found.idle_s < 1.25 * poisson_optimum_idle_s(0.5, LEAD_S, found.cold_share)
+
+
+def test_prices_alone_hold_a_stock_near_the_share_at_which_they_balance(load: Load) -> None:
+    """A pod-second for 1, a wait for 100: about one in twenty waits at 0.5/s and 45 s, not each of them."""
+    found = replay(load, SelfTuning(Promise(idle_cost_per_hour=3600.0, cold_cost=100.0)))
+
+    assert 0.01 < found.cold_share < 0.12
     assert found.idle_s < 1.25 * poisson_optimum_idle_s(0.5, LEAD_S, found.cold_share)
 
 

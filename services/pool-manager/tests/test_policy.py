@@ -185,6 +185,19 @@ def test_prices_balance_where_one_pod_more_costs_what_it_saves() -> None:
     assert share == pytest.approx(1 - at_most + chance, rel=0.3)
 
 
+def test_a_promise_by_prices_begins_with_the_first_demand_and_wakes_again_after_a_quiet_night() -> (
+    None
+):
+    """Without demand nothing is worth its price, but what comes then is seen, the first time and each time after."""
+    policy = SelfTuning(Promise(idle_cost_per_hour=1.0, cold_cost=1.0))
+    day: list[Second] = [([False], [5.0], 0)] * 600
+    night: list[Second] = [([], [], 0)] * 6 * 3600
+
+    assert run(policy, day)[-1] > 1
+    assert run(policy, night)[-1] == 0
+    assert run(policy, day)[-1] > 1
+
+
 def test_hours_set_floors_and_ceilings_also_over_midnight() -> None:
     """Monday 22:00 to 06:00 reaches into Tuesday; outside the pool's own bounds hold."""
     night = Hours(days=("mon",), begin="22:00", end="06:00", stock_min=7, stock_max=9)

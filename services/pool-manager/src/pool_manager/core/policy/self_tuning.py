@@ -100,10 +100,12 @@ class SelfTuning:
             held: whether as many pods were warm or starting as the target says.
         """
         share = self.cold_share(klass)
+        if klass != URGENT and share >= COLD_SHARE_MAX:
+            return  # its share is fixed: there will be no stock for it
+        demand = self._demand(klass)
+        activated(demand)  # also while prices allow no stock: they go by the demand that is seen
         if share >= COLD_SHARE_MAX:
             return
-        demand = self._demand(klass)
-        activated(demand)
         if held and self.state.leads and demand.seconds > 2 * self.cover_s:
             judge(demand, self.cover_s, waited=waited, cold_share=share)
 
