@@ -123,28 +123,44 @@ def test_what_is_too_much_is_cancelled_newest_first_and_only_by_who_decides(pool
     pool.slots.waits = 0  # both were cancelled by their client
     other = ManagerBeat(manager="pm-2")
     pool.peers.heard(other, pool.now)
-    ended = pool.stock.supply.surplus(pool.facts, pool.now)
+    ended = pool.stock.surplus(pool.facts, pool.now)
     if not pool.peers.is_first(turn_of("p"), pool.now):
         assert ended == []
         pool.peers.heard(msgspec.structs.replace(other, leaving=True), pool.now)
-        ended = pool.stock.supply.surplus(pool.facts, pool.now)
+        ended = pool.stock.surplus(pool.facts, pool.now)
 
     assert sorted(end.pod for end in ended) == sorted(newest)
-    assert pool.stock.supply.surplus(pool.facts, pool.now) == []  # they count no more
+    assert pool.stock.surplus(pool.facts, pool.now) == []  # they count no more
     assert leftovers(pool.slots, pool.facts, Times(), pool.now + 100) == []
+
+
+def test_a_manager_that_has_not_read_the_record_ends_no_pod(pool: Pool) -> None:
+    """It was started anew, and finds more pods than were declared: how many there are to be it does not know yet."""
+    successor = Pool(stock=1)
+    successor.stock.seq = None
+    for row in pool.slots.rows.values():
+        successor.slots.apply(row.slot, row.seq, fate="warm", now=successor.now)
+    successor.tick()
+
+    assert successor.stock.supply.over == 2
+    assert successor.stock.surplus(successor.facts, successor.now) == []
+
+    successor.stock.nothing_stored()
+    successor.tick()
+    assert len(successor.stock.surplus(successor.facts, successor.now)) == 2
 
 
 def test_a_pod_that_was_to_end_and_did_not_counts_again(pool: Pool) -> None:
     """Its node did not hear the order: the next look ends it anew instead of forgetting it."""
     pool.stock.adopt(StockRecord(pool="p", manager="x", position=2, state=pool.stock.policy.state), 9, mine=False, now=pool.now)  # fmt: skip
-    (end,) = pool.stock.supply.surplus(pool.facts, pool.now)
+    (end,) = pool.stock.surplus(pool.facts, pool.now)
     assert pool.slots.count["warm"] == 2
 
     pool.now += ENDING_S + 1
     pool.warm([end.pod])
 
     assert pool.slots.count["warm"] == 3
-    assert pool.stock.supply.surplus(pool.facts, pool.now) == [End(end.pod, "n")]
+    assert pool.stock.surplus(pool.facts, pool.now) == [End(end.pod, "n")]
 
 
 def test_a_pod_that_was_to_end_and_is_gone_makes_no_failure(pool: Pool) -> None:
@@ -152,7 +168,7 @@ def test_a_pod_that_was_to_end_and_is_gone_makes_no_failure(pool: Pool) -> None:
     pool.ring(1)
     (pod,) = pool.order()
     pool.slots.waits = 0
-    assert len(pool.stock.supply.surplus(pool.facts, pool.now)) == 1
+    assert len(pool.stock.surplus(pool.facts, pool.now)) == 1
     pool.slots.gone(pod, pool.now)
     pool.ring(1)
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pool_manager.core.peers import Peers
+from pool_manager.core.plan import End, Facts
 from pool_manager.core.policy import Demand, Seen, SelfTuning, State, Target
 from pool_manager.core.policy.explain import explain
 from pool_manager.core.policy.self_tuning import URGENT
@@ -136,6 +137,10 @@ class Stock:
         if known is None or not mine:  # its own former self is another
             self.policy.state = record.state
             self._hold(record.position, now)
+
+    def surplus(self, facts: Facts, now: float) -> list[End]:
+        """Return the pods to end, if this manager decides: before the record is read, what is held is only what was declared."""
+        return self.supply.surplus(facts, now) if self.decides else []
 
     def view(self) -> StockView:
         """Return what it is made from, for people."""

@@ -78,7 +78,7 @@ class Refiller:
             for act in leftovers(slots, facts, self.times, now):
                 self._tidy(slots, act)
             if (stock := self._world.stocks.get(pool)) is not None:
-                for end in stock.supply.surplus(facts, now):
+                for end in stock.surplus(facts, now):
                     self._tidy(slots, end)
             for end in strays(slots, self._world.warm_workers(pool, now), facts, now):
                 self._tidy(slots, end)
