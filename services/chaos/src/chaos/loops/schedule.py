@@ -64,15 +64,23 @@ class Schedule:
     async def _inject(self, name: str) -> None:
         fault = self._make(name)
         notes = self._stage.notes
+        began_s = notes.now()
+        self._open.append(fault)
         try:
             async with asyncio.timeout(FAULT_S):
-                self._open.append(fault)
                 done = await fault.inject()
-        except (NoVictim, TimeoutError) as exc:
+        except NoVictim as exc:
             self._open.remove(fault)
-            await fault.heal()
+            await self._take_back(fault)
             notes.write(Nemesis(time=notes.now(), type="skip", fault=name, detail=str(exc)))
             self._tell(f"{name}: no victim: {exc}")
+            return
+        except TimeoutError:
+            # Some of it may have been done, and the fault may have seen what that led to: it is asked as any other is.
+            self._open.remove(fault)
+            notes.write(Nemesis(time=began_s, type="inject", fault=name))
+            self._note(fault, "missed", f"it was not done within {FAULT_S:g} s")
+            await self._heal(fault)
             return
         self.injected.append(done)
         self.hears_injected(done)
@@ -89,13 +97,16 @@ class Schedule:
         self._stage.standing.marks.append(f"{done.at_s:.0f} s {words}")
         self._tell(words)
 
-    async def _heal(self, fault: Fault) -> None:
-        notes = self._stage.notes
+    async def _take_back(self, fault: Fault) -> None:
         try:
             async with asyncio.timeout(FAULT_S):
                 await fault.heal()
         except TimeoutError:
             self._tell(f"{fault.name}: could not be healed within {FAULT_S:g} s")
+
+    async def _heal(self, fault: Fault) -> None:
+        notes = self._stage.notes
+        await self._take_back(fault)
         notes.write(Nemesis(time=notes.now(), type="heal", fault=fault.name))
         self._tell(f"{fault.name}: healed")
         if why := await fault.missed():
