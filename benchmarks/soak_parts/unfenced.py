@@ -26,8 +26,8 @@ Changes = Sequence[tuple[str, str, str]]
 CHANGES: Changes = (
     (
         "worker_agent/loops/commit.py",  # whoever has the session, the owner writes on
-        "            if found is None or not is_mine(found[0], held.hold):\n",
-        "            if found is None:\n",
+        "    if found is None or not is_mine(found[0], held.hold):\n",
+        "    if found is None:\n",
     ),
     (
         "worker_agent/loops/beat.py",  # and lets user code go on

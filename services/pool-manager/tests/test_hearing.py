@@ -26,7 +26,10 @@ def world() -> World:
     made.hearing.again(NOW - 30)
     node_beats(made, NOW)
     for seq, start in enumerate(planned(made, NOW), start=1):
-        made.on_slot(start.slot, seq, NOW)
+        made.on_slot(
+            start.slot, seq, NOW - 20
+        )  # they came up long ago: none ended right after that
+        made.on_worker(beat(start.slot.pod), NOW - 20)
         made.on_worker(beat(start.slot.pod), NOW)
     node_beats(made, NOW)
     assert pods(made) == ["p-0-1", "p-1-1", "p-2-1"]

@@ -17,7 +17,7 @@ from pool_manager.core.pod_template import parse_template
 ROOT = Path(__file__).parents[3]
 SCRIPTS = ROOT / "deploy" / "tilt"
 SERVICE = """
-import os, signal, sys
+import os, signal, sys, time
 def say(text):  # not by print, which a signal may find in its middle: it refuses to be called from there
     os.write(1, f"{text}\\n".encode())
 def leave(*_):
@@ -27,7 +27,8 @@ signal.signal(signal.SIGTERM, leave)
 say(f"began {sys.argv[1:]}")
 if sys.argv[1] == "fails":
     sys.exit(7)
-signal.pause()
+while True:  # not by pause, which a signal that came just before it does not end
+    time.sleep(0.05)
 """
 
 

@@ -25,4 +25,5 @@ def chaos(words: tuple[str, ...]) -> None:
     """
     if importlib.util.find_spec(MODULE) is None:
         raise NotFound("chaos: the lab is not installed; it comes with agent-sandbox[embedded]")
-    os.execv(sys.executable, [sys.executable, "-m", MODULE, *words])
+    # -P: what lies in the current folder under that name is not the lab.
+    os.execv(sys.executable, [sys.executable, "-P", "-m", MODULE, *words])

@@ -119,7 +119,8 @@ def backtest(  # noqa: PLR0913, PLR0917 - one parameter for each option
 def _replay(words: list[str], as_json: bool) -> None:
     if importlib.util.find_spec(PROGRAM.partition(".")[0]) is None:
         raise NotFound("the pool-manager is not installed here: install agent-sandbox[embedded]")
-    command = [sys.executable, "-m", PROGRAM, *words, *(["--json"] if as_json else [])]
+    # -P: what lies in the current folder under that name is not the pool-manager.
+    command = [sys.executable, "-P", "-m", PROGRAM, *words, *(["--json"] if as_json else [])]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=LONGEST_S, check=False

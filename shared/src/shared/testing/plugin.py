@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+import structlog
 
+from shared import logs
 from shared.bus import Bus, BusOptions
 from shared.bus.provision import provision
 from shared.cluster import Cluster, ServerProcess, open_cluster
@@ -84,6 +86,15 @@ def provision_now(cluster: Cluster) -> None:
     """Provision from plain code, also where a loop runs in this thread: an async fixture may have asked for it."""
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, provision_cluster(cluster)).result()
+
+
+@pytest.fixture(autouse=True)
+def logs_stay(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A test that calls a program's `main` sets up logging for itself alone: later tests look for lines, too."""
+    before = structlog.get_config()
+    monkeypatch.setattr(logs, "_ways", list(logs._ways))
+    yield
+    structlog.configure(**before)
 
 
 @pytest.fixture(scope="session")

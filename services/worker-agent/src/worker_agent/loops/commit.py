@@ -94,9 +94,7 @@ class Committer:
                 found = await self._truth.read(record.tenant, record.session, record.pool)
             except (Unavailable, OutcomeUnknown):
                 return False
-            if found is None or not is_mine(found[0], held.hold):
-                raise StaleEpoch(f"session {record.session}: another owner has it")
-            held.record, held.seq = found
+            held.record, held.seq = _mine(found, held)
             return False
 
     async def _write(self, held: Held, record: Record) -> None:
@@ -123,9 +121,7 @@ class Committer:
             if found is not None and found[0] == wanted:
                 held.record, held.seq = found
                 return True
-            if found is None or not is_mine(found[0], held.hold):
-                raise StaleEpoch(f"session {wanted.session}: another owner has it")
-            held.record, held.seq = found
+            held.record, held.seq = _mine(found, held)
             return False
 
     async def _has_result(self, held: Held, task: str, deadline: float) -> bool:
@@ -141,3 +137,14 @@ class Committer:
                 f"session {held.record.session}: no answer for {self.give_up_s:.0f} s"
             )
         await asyncio.sleep(random.uniform(RETRY_MIN_S, RETRY_MAX_S))
+
+
+def _mine(found: tuple[Record, int] | None, held: Held) -> tuple[Record, int]:
+    """Return the record as read, and its sequence.
+
+    Raises:
+        StaleEpoch: somebody else has the session.
+    """
+    if found is None or not is_mine(found[0], held.hold):
+        raise StaleEpoch(f"session {held.record.session}: another owner has it")
+    return found
