@@ -14,6 +14,7 @@ import click
 import msgspec
 import pytest
 from click.testing import CliRunner
+from tests.e2e.conftest import PROGRAM
 
 from agent_sandbox import Client
 from agent_sandbox.cli.root import leaves, root
@@ -22,7 +23,6 @@ from agent_sandbox.embedded.folder import Folder
 from agent_sandbox.over_nats import NatsTransport
 from shared import headers, subjects
 from shared.testing.look import until
-from tests.e2e.conftest import PROGRAM
 
 COMMANDS = dict(leaves(root))
 PROGRAMS = {"chaos"}
