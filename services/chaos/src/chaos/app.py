@@ -15,7 +15,7 @@ from chaos.adapters.cluster import Embedded, embedded
 from chaos.adapters.doors import POOL, SdkDoor
 from chaos.adapters.history_file import HistoryFile, read_history
 from chaos.adapters.machine import describe_machine, find_commit, read_waited_s
-from chaos.adapters.observer import Observer, observe
+from chaos.adapters.observer import Observer, count_unseen, observe
 from chaos.adapters.screen import Screen
 from chaos.core.report.data import Findings, conclude
 from chaos.core.report.page import page
@@ -56,7 +56,7 @@ async def run(order: Order, say: Say) -> Findings:
     """Run an experiment to its end, judge it and write the report; an abort leaves a history that can be judged, too.
 
     Raises:
-        ServiceError: the cluster did not come up, or can't be observed.
+        ServiceError: the cluster did not come up, can't be observed, or can't be read at the end.
         FileExistsError: there is something in the folder already.
     """
     order.out.mkdir(parents=True, exist_ok=True)
@@ -106,8 +106,7 @@ async def _run(order: Order, notes: HistoryFile, say: Say) -> None:
                 async with observe(observer, (cluster.admin, cluster.second)) as recorder:
                     async with _beside(_watch(cluster, stage, scenario), screen.run(observer)):
                         await drive.run()
-                    async with asyncio.timeout(LAST_READ_S):
-                        unseen = (await recorder.history(())).unseen
+                    unseen = await count_unseen(recorder, LAST_READ_S)
                 is_aborted = False
             finally:
                 in_flight = len(stage.standing.waiting)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -10,6 +11,7 @@ from chaos.core.rows import Effect, Started, Stored, Version
 from chaos.ports.notes import Notes
 from shared import headers, messages, subjects
 from shared.bus import Bus, Message
+from shared.errors import Unavailable
 from shared.messages import TaskResult
 from shared.record import Record
 from shared.testing.history import Place
@@ -125,6 +127,20 @@ class Ledger:
         if rest:
             self._rest[task, epoch] = rest
         return [line.decode(errors="replace") for line in whole]
+
+
+async def count_unseen(recorder: Recorder, within_s: float) -> int:
+    """Read the state streams once more; return of how many of their places nobody knows what was stored there.
+
+    Raises:
+        Unavailable: they could not be read to their end in time.
+        ServiceError: nor at all.
+    """
+    try:
+        async with asyncio.timeout(within_s):
+            return (await recorder.history(())).unseen
+    except TimeoutError:
+        raise Unavailable(f"the streams could not be read within {within_s:g} s") from None
 
 
 @asynccontextmanager
