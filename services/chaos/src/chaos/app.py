@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -104,7 +105,7 @@ async def _run(order: Order, notes: HistoryFile, say: Say) -> None:
             unseen = 0
             try:
                 async with observe(observer, (cluster.admin, cluster.second)) as recorder:
-                    async with _beside(_watch(cluster, stage, scenario), screen.run(observer)):
+                    async with beside(say, _watch(cluster, stage, scenario), screen.run(observer)):
                         await drive.run()
                     unseen = await count_unseen(recorder, LAST_READ_S)
                 is_aborted = False
@@ -166,15 +167,17 @@ async def _watch(cluster: Embedded, stage: Stage, scenario: Scenario) -> None:
 
 
 @asynccontextmanager
-async def _beside(*jobs) -> AsyncIterator[None]:  # type: ignore[no-untyped-def]  # coroutines of any kind
+async def beside(say: Say, *jobs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """Run jobs while the block lasts; one that fails is told of when the block has ended."""
-    tasks = {asyncio.create_task(job) for job in jobs}
+    tasks = [asyncio.create_task(job) for job in jobs]
     try:
         yield
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for ended in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(ended, Exception):
+                say(f"what ran beside the load failed: {ended!r}")
 
 
 @asynccontextmanager
