@@ -21,6 +21,7 @@ import msgspec
 
 from agent_sandbox import Client, ClientOptions
 from agent_sandbox.embedded.bring_up import ask_pools
+from agent_sandbox.embedded.pools import toml_lines
 from agent_sandbox.kubernetes.names import (
     CA_KEY,
     CREDENTIAL_KEY,
@@ -250,20 +251,20 @@ def declare(kubectl: Kubectl, spaces: Namespaces, pools: Sequence[PoolSpec]) -> 
 
 def table_of(pool: PoolSpec) -> str:
     """Return a pool's declaration, without what is by default: services there may be older than this tree."""
-    lines, inner = _lines_of(pool, "limits", "promise", "volume"), _lines_of(pool.limits)
-    limits = ["[pool.limits]", *inner] if inner else []
-    volume = [] if pool.volume is None else ["[pool.volume]", *_lines_of(pool.volume)]
-    return "\n".join(["[[pool]]", *lines, *limits, *volume]) + "\n"
+    return "[[pool]]\n" + toml_lines(_told(pool))
 
 
-def _lines_of(part: msgspec.Struct, *without: str) -> list[str]:
-    # JSON's strings, numbers and lists are TOML's as well.
-    return [
-        f"{field.name} = {msgspec.json.encode(value).decode()}"
+def _told(part: Any) -> Any:
+    """Return a struct's fields by their names, and those of structs in it, without what is by default."""
+    if isinstance(part, tuple):
+        return [_told(each) for each in part]
+    if not isinstance(part, msgspec.Struct):
+        return part
+    return {
+        field.name: _told(value)
         for field in msgspec.structs.fields(part)
-        if field.name not in without
-        and (value := getattr(part, field.name)) not in (field.default, None)
-    ]
+        if (value := getattr(part, field.name)) not in (field.default, None)
+    }
 
 
 def _generation(kubectl: Kubectl, spaces: Namespaces) -> int:

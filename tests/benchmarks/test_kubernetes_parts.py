@@ -14,7 +14,7 @@ from kubernetes_parts.lanes import Lane, Lanes
 from kubernetes_parts.rounds import Round
 from recovery_parts.tracker import Hit, Tracker
 
-from shared.pools import PodLimits, PoolSpec, parse_pools
+from shared.pools import Hours, PodLimits, PoolSpec, Promise, Volume, parse_pools
 from shared.recovery import Recovery
 from shared.testing.audit import Request
 from shared.testing.history import Verdict
@@ -115,6 +115,20 @@ def test_pools_are_declared_without_what_is_by_default() -> None:
 
     assert parse_pools(text) == pools
     assert "pods_max" not in text
+
+
+def test_what_others_promise_and_mount_is_declared_again_as_it_is() -> None:
+    """A run rewrites the declaration of all pools: those of others must come out of it whole."""
+    hours = Hours(days=("mon", "tue"), begin="07:30", end="09:00", stock_min=20)
+    pools = (
+        PoolSpec(name="a", promise=Promise(cold_share=0.01, stock_min=2, hours=(hours,))),
+        PoolSpec(name="b", promise=Promise(idle_cost_per_hour=0.1, cold_cost=2.0)),
+        PoolSpec(name="c", isolation="gvisor", workspace="pvc", volume=Volume(size_gib=3)),
+        PoolSpec(name="d", isolation="kata", workspace="pvc", volume=Volume()),
+        PoolSpec(name="e", exclude=("*.pyc", "a,b"), limits=PodLimits(cpu=0.5, pids=99)),
+    )
+
+    assert parse_pools("".join(map(table_of, pools))) == pools
 
 
 def test_writes_are_counted_by_who_and_what() -> None:

@@ -63,10 +63,11 @@ def write_effective(folder: Folder, pools: tuple[PoolSpec, ...]) -> None:
 
 def to_toml(pools: tuple[PoolSpec, ...]) -> str:
     """Return a declaration that reads back as these pools."""
-    return "\n".join("[[pool]]\n" + _lines(msgspec.to_builtins(pool)) for pool in pools)
+    return "\n".join("[[pool]]\n" + toml_lines(msgspec.to_builtins(pool)) for pool in pools)
 
 
-def _lines(fields: Mapping[str, Any]) -> str:
+def toml_lines(fields: Mapping[str, Any]) -> str:
+    """Return fields as lines of TOML, what is in them on the same line; those that are null are left out."""
     return "".join(
         f"{name} = {_value(value)}\n" for name, value in fields.items() if value is not None
     )
