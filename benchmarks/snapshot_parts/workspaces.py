@@ -41,6 +41,7 @@ def make(name: str, folder: Path, scale: float) -> Path:
     Raises:
         CannotMeasure: what it is made of can't be installed.
     """
+    folder = folder.resolve()  # what makes them runs in the workspace
     place = folder / f"{name}-{scale:g}"
     if place.is_dir():
         return place
