@@ -140,7 +140,7 @@ def test_sessions_that_lost_their_pods_are_no_demand() -> None:
 
 
 def test_batch_has_warm_pods_only_where_its_own_promise_says_so() -> None:
-    """By default nothing waits warm for it; it leaves a reserve to the urgent class."""
+    """By default nothing waits warm for it."""
     without = SelfTuning(Promise(cold_share=0.01))
     with_stock = SelfTuning(Promise(cold_share=0.01, batch_cold_share=0.3))
     for policy in (without, with_stock):
@@ -151,7 +151,6 @@ def test_batch_has_warm_pods_only_where_its_own_promise_says_so() -> None:
 
     assert "batch" not in without.state.classes
     assert with_stock.target.position > without.target.position
-    assert without.target.batch_reserve == math.ceil(2.33 * math.sqrt(1.0 * without.cover_s))
 
 
 @given(st.floats(1e-4, 1e4), st.floats(1e-4, 1e4), st.floats(0, 1e3), st.floats(0.1, 1e3))

@@ -25,8 +25,6 @@ LEAD_MAX_S = 600.0
 LEADS_REMEMBERED = 500
 HELD_MIN_S = 15.0
 """The largest stock of at least so many seconds is held: a pool does not breathe with each second's chance."""
-RESERVE_DEVIATIONS = 2.33
-"""`batch` leaves as many pods as make all but 1 % of urgent activations find one."""
 
 
 class State(msgspec.Struct):
@@ -64,8 +62,6 @@ class Target(msgspec.Struct, frozen=True):
     """Of it for what is expected, all classes together, before floors and ceilings."""
     fault_reserve: int = 0
     """Of it for sessions that lose their pods at once."""
-    batch_reserve: int = 0
-    """`batch` is served only while more pods than that are warm."""
     floor: int = 0
     ceiling: int | None = None
 
@@ -129,18 +125,10 @@ class SelfTuning:
             position=position,
             stock=stock,
             fault_reserve=reserve,
-            batch_reserve=self.batch_reserve(),
             floor=bounds.floor,
             ceiling=bounds.ceiling,
         )
         return self.target
-
-    def batch_reserve(self) -> int:
-        """Return how many warm pods `batch` leaves to the others."""
-        urgent = self.state.classes.get(URGENT)
-        if urgent is None:
-            return 0
-        return math.ceil(RESERVE_DEVIATIONS * math.sqrt(urgent.slow_per_s * self.cover_s))
 
     def cold_share(self, klass: str) -> float:
         """Return the share of a class's activations that may wait for a pod; `COLD_SHARE_MAX` and above: no stock for it."""
