@@ -44,6 +44,10 @@ class Folders(Protocol):
         """Return the sessions that have a folder, by their names."""
         ...
 
+    def taken_s_ago(self, name: str) -> float:
+        """Return for how many seconds nobody has taken a session's folder; 0 where there is none."""
+        ...
+
     def discard(self, name: str) -> None:
         """Put a session's folder where it is removed; one that is gone already is no error."""
         ...

@@ -147,6 +147,13 @@ class SharedFolders:
         return [name for name in _names(self._sessions) if read_session(name)]
 
     @_as_ours
+    def taken_s_ago(self, name: str) -> float:
+        """Return for how many seconds nobody has taken a session's folder; 0 where there is none."""
+        with suppress(FileNotFoundError):
+            return max(time.time() - (self._sessions / name).stat().st_mtime, 0.0)
+        return 0.0
+
+    @_as_ours
     def discard(self, name: str) -> None:
         """Put a session's folder where it is removed."""
         takings = self._takings(name)

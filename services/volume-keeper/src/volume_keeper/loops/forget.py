@@ -21,6 +21,10 @@ DUE_MAX = 10_000
 """Ended sessions whose turn has not come; others are found by the next look."""
 POD_KEPT_S = 3600.0
 """A pod's folder is cleared away when neither it nor its worker said anything for so long."""
+UNKNOWN_KEPT_S = 3600.0
+"""The folder of a session without a record stays at least so long after its last taking."""
+UNKNOWN_LOOKS = 3
+"""So many looks in a row must find no record: a server that is cut off may show an old state for a while."""
 
 
 class Forgetter:
@@ -34,6 +38,8 @@ class Forgetter:
         self._look_s = look_s
         self._due: set[str] = set()
         self._heard: dict[str, float] = {}
+        self._unknown: dict[str, int] = {}
+        """Folders whose sessions have no record, and at how many looks."""
         self._began = time.monotonic()
         self._look_at = self._began + random.uniform(0.1, 1) * look_s
 
@@ -57,22 +63,47 @@ class Forgetter:
 
     async def _tick(self) -> None:
         while self._due:
-            name = self._due.pop()
-            await in_thread(partial(self._folders.discard, name))
+            await self._discard(self._due.pop())
         await in_thread(self._folders.clear_trash)
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + random.uniform(0.75, 1.25) * self._look_s
-            await self._look()
+            await self.look()
 
-    async def _look(self) -> None:
-        for name in await in_thread(self._folders.sessions):
+    async def _discard(self, name: str) -> None:
+        """Discard one folder; one that can't be keeps nothing else waiting, and is found again by the next look."""
+        try:
+            await in_thread(partial(self._folders.discard, name))
+        except ServiceError as exc:
+            log.warning("files.not_discarded", name=name, code=exc.code, error=str(exc))
+
+    async def look(self) -> None:
+        """Look at all that lies there.
+
+        Raises:
+            ServiceError: records can't be read now, or the storage refuses; the next look goes on.
+        """
+        names = await in_thread(self._folders.sessions)
+        self._unknown = {name: self._unknown[name] for name in names if name in self._unknown}
+        for name in names:
             who = read_session(name)
             assert who is not None, "only such are listed"
             record = await self._records.read(*who)
-            # A record is there before the folder, and goes two days after the session's end.
-            if record is None or record.state in ENDED:
+            if await self._is_over(name, record):
                 log.info("files.discarded", session_id=who[1])
-                await in_thread(partial(self._folders.discard, name))
+                await self._discard(name)
+        await self._clear_pods()
+
+    async def _is_over(self, name: str, record: Record | None) -> bool:
+        # A record is there before the folder, and goes two days after the session's end.
+        if record is not None:
+            self._unknown.pop(name, None)
+            return record.state in ENDED
+        self._unknown[name] = self._unknown.get(name, 0) + 1
+        if self._unknown[name] < UNKNOWN_LOOKS:
+            return False
+        return await in_thread(partial(self._folders.taken_s_ago, name)) >= UNKNOWN_KEPT_S
+
+    async def _clear_pods(self) -> None:
         now = time.monotonic()
         if now - self._began < POD_KEPT_S:
             return  # it has not heard everybody yet
