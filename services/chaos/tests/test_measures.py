@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from chaos.core.hits import PARTS
 from chaos.core.measure import measure
 from chaos.core.report.data import conclude
 from chaos.core.report.page import page
-from chaos.core.rows import Accepted, Op
+from chaos.core.rows import Accepted, Nemesis, Op
 from chaos.core.stats import longest_gap, percentile, spread
 from chaos.testing.made import Made
 
@@ -116,6 +117,47 @@ def test_the_gap_between_pubacks_is_taken_over_the_leaders_fault() -> None:
     # From the last one before the kill to the first one after it.
     acks = [row.time for row in made.rows if isinstance(row, Accepted) and row.is_once]
     assert findings.figures["queue_gap_s"] == pytest.approx(acks[-1] - acks[-2], abs=1e-3)
+
+
+def test_a_queue_that_takes_nothing_any_more_has_a_gap_up_to_the_last_that_was_sent() -> None:
+    """No PubAck after the kill is the worst case, not none."""
+    made = Made()
+    made.turn()
+    made.rows.append(Accepted(time=made.tick(), session="o", task="o", is_once=True))
+    acked_s = made.now
+    made.lose_owner("queue-leader-killed", targets=("server-1",))
+    op = made.invoke()
+    asked = replace(op, f="once", session="p", task="p", time=made.tick(5))
+    made.rows = [row for row in made.rows if getattr(row, "task", "") != op.task]
+    made.rows.append(asked)
+
+    findings = conclude(made.close())
+
+    assert findings.figures["queue_gap_s"] == pytest.approx(asked.time - acked_s, abs=1e-3)
+    assert "queue_gap_s" in findings.missed()
+
+
+def test_an_owner_that_is_never_fenced_counts_up_to_the_end_of_the_run() -> None:
+    """It is the slowest to be detected, not none at all; where it gave the session up or lost nothing, none has to be."""
+    for fault, state, count in (
+        ("nodes-killed", "running", 1),
+        ("nodes-killed", "idle", 0),
+        ("lossy-network", "running", 0),
+    ):
+        made = Made()
+        made.turn()
+        at_s = made.tick()
+        hit = Nemesis(time=at_s, type="inject", fault=fault, targets=(made.node,))
+        made.rows.append(hit)
+        made.tick(60)
+        made.version(state)
+        history = made.close()
+
+        (impact,) = measure(history).impacts
+
+        assert impact.detect.count == count
+        if count:
+            assert impact.detect.p95 == pytest.approx(history.end_s - at_s)
 
 
 def test_the_page_holds_all_pictures_and_needs_nothing_else() -> None:

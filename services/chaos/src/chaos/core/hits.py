@@ -34,6 +34,8 @@ class Hit(msgspec.Struct, kw_only=True):
     """A task was in hand; one was asked for before the session had a new owner; nobody noticed."""
     is_once: bool = False
     task: str | None = None
+    is_still_owned: bool = False
+    """Its old owner was not fenced, nor did it give the session up itself, as long as the run went on."""
     fenced_at: float | None = None
     home_at: float | None = None
     """A new owner is stored."""
@@ -114,6 +116,7 @@ def _follow(hit: Hit, versions: Sequence[Version], found: Tables) -> None:
     later = [one for one in versions if one.epoch > hit.epoch]
     fence = later[0] if later else None
     home = next((one for one in later if one.state == "running"), None)
+    hit.is_still_owned = fence is None and versions[-1].state == "running"
     hit.fenced_at = fence.time if fence else None
     hit.home_at = home.time if home else None
     call = _call_in_hand(hit, found)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from chaos.core.check.fences import fences_of
+from chaos.core.criteria import CRITERIA
 from chaos.core.history import Call, History
 from chaos.core.hits import NOT_RECOVERED_S, PARTS, Hit, hits_of, tables
 from chaos.core.rows import Nemesis
@@ -138,7 +139,9 @@ def _impact(row: Nemesis, hits: Sequence[Hit], history: History) -> Impact:
     acks = [one.time for one in history.accepted if one.is_once]
     once = {call.invoke.task for call in history.calls if call.invoke.f == "once"}
     starts = [one.time for one in history.started if one.task in once]
-    span = (row.time, min(row.time + GAP_WINDOW_S, max(acks, default=row.time)))
+    # Up to the last one that was asked for: where none is acknowledged any more, that is no short gap.
+    asked = [call.invoke.time for call in history.calls if call.invoke.f == "once"]
+    span = (row.time, min(row.time + GAP_WINDOW_S, max([*acks, *asked], default=row.time)))
     return Impact(
         fault=row.fault,
         at_s=row.time,
@@ -148,7 +151,7 @@ def _impact(row: Nemesis, hits: Sequence[Hit], history: History) -> Impact:
         in_task=sum(hit.kind == "task" for hit in hits),
         asked=sum(hit.kind == "asked" for hit in hits),
         idle=sum(hit.kind == "idle" for hit in hits),
-        detect=spread(hit.detect_s for hit in hits),
+        detect=spread(_detect_s(hit, history) for hit in hits),
         recover=spread(hit.recover_s for hit in useful),
         home=spread(hit.home_s for hit in hits),
         not_recovered=sum(
@@ -165,6 +168,12 @@ def _impact(row: Nemesis, hits: Sequence[Hit], history: History) -> Impact:
         out_start_s=longest_gap(starts, *span),
         hits=tuple(hits),
     )
+
+
+def _detect_s(hit: Hit, history: History) -> float | None:
+    """Return how long an owner went without being fenced: to the end of the run where it had to be and never was."""
+    must_be_fenced = hit.fault in CRITERIA and "detect_p95_s" in CRITERIA[hit.fault].most
+    return history.end_s - hit.at_s if must_be_fenced and hit.is_still_owned else hit.detect_s
 
 
 def _redo(tasks: set[str], history: History) -> float:
