@@ -16,6 +16,8 @@ log = logs.get(__name__)
 
 EVERY_S = 1.0
 DAY_MINUTES = 24 * 60
+PASSING = (Conflict, OutcomeUnknown, Unavailable)
+"""Errors that the next tick is expected to be without."""
 
 
 class Stocker:
@@ -26,6 +28,8 @@ class Stocker:
         self._world = world
         self._store = store
         self._refill = refill
+        self._told: dict[str, str] = {}
+        """Pool -> what was warned of and still holds."""
 
     async def run(self) -> None:
         """Tick until cancelled; there may be nothing to do."""
@@ -56,10 +60,14 @@ class Stocker:
         """Write what was decided; whoever wrote meanwhile decides."""
         try:
             seq = await self._store.write(record, stock.seq or 0)
-        except (Conflict, OutcomeUnknown, Unavailable) as exc:
+        except (
+            ServiceError
+        ) as exc:  # a full store as well: what is held stays, the next tick tries anew
             log.debug("stock.not_written", pool=record.pool, error=str(exc))
+            self._tell(record.pool, exc)
             await self._read(record.pool, stock)
             return
+        self._told.pop(record.pool, None)
         stock.wrote(record, seq, time.monotonic())
         log.debug("stock.decided", pool=record.pool, position=record.position)
 
@@ -68,11 +76,19 @@ class Stocker:
             found = await self._store.read(pool)
         except ServiceError as exc:
             log.debug("stock.not_read", pool=pool, error=str(exc))
+            self._tell(pool, exc)
             return
         if found is None:
             stock.nothing_stored()
         else:
             self._world.on_stock(*found, time.monotonic())
+
+    def _tell(self, pool: str, exc: ServiceError) -> None:
+        """Warn, once, of what keeps a pool's stock from being decided, or its record from being kept."""
+        if isinstance(exc, PASSING) or self._told.get(pool) == str(exc):
+            return
+        self._told[pool] = str(exc)
+        log.warning("stock.record_refused", pool=pool, error=str(exc))
 
 
 def minute_of_week(wall_s: float) -> int:
