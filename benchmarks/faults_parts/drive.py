@@ -120,7 +120,7 @@ class Driver:
 
     def _stored(self, _at: Place, subject: str, _data: bytes) -> None:
         kind, *names = subject.split(".")
-        tenant = names[1] if kind in ("rec", "job") else names[0]
+        tenant = names[1] if kind in ("rec", "job", "ws") else names[0]
         self._stored_at[tenant].append(time.time())
 
     async def play(self, scenarios: Iterable[Scenario]) -> list[Outcome]:

@@ -39,16 +39,20 @@ def test_sixty_sessions_come_through_the_loss_of_nodes_and_of_the_queues_leader(
     said = json.loads(done.stdout.splitlines()[-1])
     found = said["figures"]
     assert {kind: found[kind] for kind in ZERO} == dict.fromkeys(ZERO, 0), done.stdout
-    assert found["verdict"] == 1, done.stdout
     assert found["sessions"] >= SESSIONS - 2
     assert found["sessions_hit"] >= HIT_MIN
     assert done.returncode == (0 if said["ok"] else 1), done.stdout
     history = read_history(out / "history.jsonl")
+    verdict, holes = judge(history), history.footer.unseen if history.footer else 0
+    # What a dying server did not tell may be overwritten before it is read: then that, and nothing else, is not known.
+    assert (verdict.verdict, len(verdict.unknowns)) == (("unknown", 1) if holes else ("true", 0)), (
+        verdict
+    )
     assert [row.fault for row in history.nemesis if row.type == "inject"] == [
         "nodes-killed", "queue-leader-killed",
     ]  # fmt: skip
     assert len(next(row for row in history.nemesis if row.type == "inject").targets) == 3
-    assert judge(history).looked_at["journals"] >= SESSIONS - 2
+    assert verdict.looked_at["journals"] >= SESSIONS - 2
     assert "<svg" in (out / "report.html").read_text()
 
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from chaos.core.check.book import ZERO, Kind
-from chaos.core.rows import Effect, Nemesis, Op, Seen, Stored
+from chaos.core.rows import Effect, Footer, Nemesis, Op, Seen, Stored
 from chaos.core.verdict import judge
 from chaos.testing.made import SID, Made
 
@@ -239,6 +239,18 @@ def test_a_task_under_way_at_the_end_is_unknown() -> None:
     made.invoke()
 
     assert judge(made.close()).verdict == "unknown"
+
+
+def test_a_recording_with_holes_is_unknown() -> None:
+    """What was stored where nobody looked may be anything."""
+    made = a_run()
+    made.close()
+    made.replace(made.rows[-1], Footer(time=made.now, unseen=3))
+
+    verdict = judge(made.history())
+
+    assert verdict.verdict == "unknown"
+    assert verdict.unknowns == ("nobody saw what was stored at 3 places",)
 
 
 def test_a_fence_without_a_fault_is_false_in_a_quiet_run_alone() -> None:

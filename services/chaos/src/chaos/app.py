@@ -110,11 +110,7 @@ async def _run(order: Order, notes: HistoryFile, say: Say) -> None:
                     unseen = await count_unseen(recorder, LAST_READ_S)
                 is_aborted = False
             finally:
-                in_flight = len(stage.standing.waiting)
-                footer = Footer(
-                    time=notes.now(), unseen=unseen, in_flight=in_flight, is_aborted=is_aborted
-                )
-                notes.write(footer)
+                notes.write(Footer(time=notes.now(), unseen=unseen, is_aborted=is_aborted))
     say("the cluster is gone; judging")
 
 

@@ -264,7 +264,7 @@ async def record(*buses: Bus) -> AsyncIterator[Recorder]:
     heard = [
         await bus.subscribe(f"{kind}.>", recorder.hear)
         for bus in buses
-        for kind in ("rec", "job", "done")
+        for kind in ("rec", "job", "ws", "done")  # all that a state stream holds
     ]
     following = {asyncio.create_task(recorder.follow(shard)) for shard in range(SHARDS)}
     try:

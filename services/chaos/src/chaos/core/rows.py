@@ -175,8 +175,6 @@ class Footer(Row, frozen=True, kw_only=True, omit_defaults=True, tag="footer"):
 
     unseen: int = 0
     """Places of the state streams of which nobody knows what was stored there."""
-    in_flight: int = 0
-    """Accepted tasks without a result when the drain was over."""
     is_aborted: bool = False
 
 

@@ -86,6 +86,8 @@ def _what_is_unknown(history: History) -> list[str]:
         found.append("the run did not come to its end")
     elif history.footer.is_aborted:
         found.append("the run was aborted")
+    elif history.footer.unseen:
+        found.append(f"nobody saw what was stored at {history.footer.unseen} places")
     skipped = [row.fault for row in history.nemesis if row.type == "skip"]
     if skipped:
         found.append(f"faults without a victim: {', '.join(skipped)}")
