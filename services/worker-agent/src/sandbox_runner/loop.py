@@ -125,20 +125,30 @@ class Runner:
         with suppress(OSError):  # its file system does not show it yet: the next lease comes soon
             self._place.open()
             self._still.renew(until_ns)
+        self._replay()
+
+    def _replay(self) -> None:
+        """Does what waited, unless it has to wait on."""
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         for kind, payload in waiting:
             self._on_frame(kind, payload)
 
-    def _wait_for_a_lease(self, kind: int, payload: bytes) -> None:
+    def _must_wait(self, kind: int) -> bool:
+        if self._still.lapsed:
+            return kind in _WAIT_FOR_A_LEASE
+        # It was sent before the sidecar froze, and waited for a lease; the sidecar itself sends none while it freezes.
+        return self._still.frozen and kind == protocol.RUN
+
+    def _wait(self, kind: int, payload: bytes) -> None:
         self._waiting_bytes += protocol.cost_bytes(payload)
         if self._waiting_bytes > _WAITING_BYTES_MAX:
-            raise protocol.FrameError("too much waits for a lease")
+            raise protocol.FrameError("too much waits for a lease or a thaw")
         self._waiting.append((kind, payload))
 
     def _on_frame(self, kind: int, payload: bytes) -> None:
         self._still.look()
-        if self._still.lapsed and kind in _WAIT_FOR_A_LEASE:
-            self._wait_for_a_lease(kind, payload)
+        if self._must_wait(kind):
+            self._wait(kind, payload)
             return
         match kind:
             case protocol.DATA:
@@ -168,8 +178,6 @@ class Runner:
     def _on_request(self, kind: int, request: dict[str, Any], payload: bytes) -> None:
         match kind:
             case protocol.RUN:
-                if self._still.frozen:
-                    raise protocol.FrameError("RUN while frozen")
                 self._tasks.run(request, payload)
             case protocol.SIGNAL:
                 self._tasks.signal(request["task"], signal.Signals(request["signal"]))
@@ -184,6 +192,8 @@ class Runner:
                     self._still.thaw()
                 self._tasks.frozen = self._still.frozen
                 self._channel.send_json(protocol.DONE, {"op": request["op"]})
+                if kind == protocol.THAW:
+                    self._replay()
             case protocol.LEASE:
                 self._renew(int(request["until_ns"]))
             case _:

@@ -32,3 +32,16 @@ class LeaseTimes(msgspec.Struct, frozen=True):
     def settles_s(self) -> float:
         """Return for how long whoever claimed a session waits for code of a former owner whose end nobody saw."""
         return self.fence_s + AFTER_FENCE_S
+
+
+def try_s(left_s: float, *, still: bool) -> float:
+    """Return how many seconds one try for a proof may last, `left_s` before the lease's end.
+
+    While code runs, none goes on into the spare time; once everything stands still, nothing hurries.
+    """
+    return EVERY_S / 2 if still else max(left_s - SPARE_S, 0.0)
+
+
+def must_stand_still(left_s: float, *, for_s: float = 0.0) -> bool:
+    """Return whether the spare time begins before anything else is done again, `for_s` from now."""
+    return left_s - for_s <= SPARE_S

@@ -10,7 +10,7 @@ import time
 
 from shared import logs
 from shared.errors import OutcomeUnknown
-from worker_agent.core.lease import AGAIN_S, EVERY_S, SPARE_S, LeaseTimes
+from worker_agent.core.lease import AGAIN_S, EVERY_S, LeaseTimes, must_stand_still, try_s
 from worker_agent.loops.commit import Committer
 from worker_agent.ports import Held, Sandbox
 
@@ -62,15 +62,21 @@ class LeaseKeeper:
             await asyncio.sleep(EVERY_S if is_proven else AGAIN_S)
             if not self._wanted.is_set():
                 continue
+            await self._stand_still_in_time(held, 0.0)  # this process may have hung
             is_proven = await self._renew_in_time(held)
-            if not is_proven and self._left_s() <= SPARE_S and not self._still:
-                log.warning("lease.ends", session_id=held.record.session)
-                self._still = True
-                await self._sandbox.freeze()
+            if not is_proven:
+                await self._stand_still_in_time(held, AGAIN_S)
+
+    async def _stand_still_in_time(self, held: Held, for_s: float) -> None:
+        """Let everything stand still if nothing could do so in time in `for_s` seconds, when this is asked again."""
+        if not self._still and must_stand_still(self._left_s(), for_s=for_s):
+            log.warning("lease.ends", session_id=held.record.session)
+            self._still = True
+            await self._sandbox.freeze()
 
     async def _renew_in_time(self, held: Held) -> bool:
         try:
-            async with asyncio.timeout(max(self._left_s() - SPARE_S, EVERY_S / 2)):
+            async with asyncio.timeout(try_s(self._left_s(), still=self._still)):
                 return await self._renew(held)
         except TimeoutError:
             return False
