@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chaos.core.journal import chains, code_of, elements, read_seen, read_step, turn_of, whole
 from chaos.core.people import HABITS, gaps, people, turns
-from chaos.core.scenario import HEADLINE, SHORT, drawn, scaled
+from chaos.core.scenario import HEADLINE, SHORT, scaled
 
 SEEDS = st.integers(0, 2**32)
 
@@ -55,16 +55,6 @@ def test_turns_keep_within_their_habit_and_have_tokens_of_their_own(seed: int) -
             assert turn.think_s >= 0
             tokens.add(turn.token)
     assert len(tokens) == 20 * 30
-
-
-@given(SEEDS)
-def test_a_drawn_schedule_heals_each_fault_before_the_next(seed: int) -> None:
-    """And is drawn again alike."""
-    schedule = drawn(random.Random(seed), ["a", "b"], seconds=600, every_s=60)
-
-    assert schedule == drawn(random.Random(seed), ["a", "b"], seconds=600, every_s=60)
-    assert [event.do for event in schedule] == ["inject", "heal"] * (len(schedule) // 2)
-    assert [event.at_s for event in schedule] == sorted(event.at_s for event in schedule)
 
 
 def test_the_headline_is_the_experiment_that_was_promised() -> None:

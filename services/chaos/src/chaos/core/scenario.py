@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
 
-from chaos.core.dice import Dice
 from chaos.core.people import HABITS, Habit
 
 Do = Literal["phase", "inject", "heal", "burst", "calm"]
@@ -131,18 +129,6 @@ def alone(fault: str, lasts_s: float, sessions: int = 60) -> Scenario:
             Event(heal_s, "heal"),
         ),
     )
-
-
-def drawn(dice: Dice, faults: Sequence[str], *, seconds: float, every_s: float) -> list[Event]:
-    """Return a schedule of drawn faults, each healed before the next: the same dice, the same schedule."""
-    found: list[Event] = []
-    at_s = every_s
-    while at_s + every_s < seconds:
-        begin_s = round(at_s + dice.uniform(0, every_s / 4), 1)
-        found.append(Event(begin_s, "inject", dice.choice(faults)))
-        found.append(Event(round(begin_s + every_s / 2, 1), "heal"))
-        at_s += every_s
-    return found
 
 
 def quiet(seconds: float, sessions: int) -> Scenario:
