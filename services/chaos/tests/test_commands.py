@@ -86,3 +86,12 @@ def test_what_is_no_history_is_said_in_a_line(
     """Never a traceback."""
     assert main(["judge", str(tmp_path)]) == 125
     assert "history.jsonl" in capsys.readouterr().err
+
+
+def test_what_can_be_run_stands_on_the_page_of_commands() -> None:
+    """The words of `chaos run` that name no single fault."""
+    page = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
+    (line,) = [line for line in page.splitlines() if line.startswith("| `chaos run ")]
+
+    words = line.removeprefix("| `chaos run ").split(" ", 1)[0].split("\\|")
+    assert words == ["headline", "quiet", "faults", "FAULT"]

@@ -27,7 +27,7 @@ class Criteria(msgspec.Struct, frozen=True):
     """Of one fault."""
 
     number: str
-    """In the list of faults."""
+    """Its row on the page of faults (docs/chaos-faults.md)."""
     most: Mapping[Figure, float]
     """Figure -> the most that it may be."""
 
@@ -80,7 +80,7 @@ CRITERIA: Mapping[str, Criteria] = {
     "memory-hog": Criteria("+", {"fences": 0, "error_share": 0.005}),
     "connection-storm": Criteria("+", {"fences": 0, "error_share": 0.005}),
 }
-"""Fault -> what must hold; the number is its place in the list of faults (docs/chaos-faults.md)."""
+"""Fault -> what must hold; faults of one number are forms of one experiment."""
 
 
 def together(outcomes: Sequence[Outcome]) -> Outcome:
