@@ -255,6 +255,39 @@ def test_the_end_of_a_session_leaves_nothing(volume: Path) -> None:
     assert names(volume / "trash") == []
 
 
+def test_a_tree_of_any_depth_is_removed(volume: Path) -> None:
+    """Deeper than a recursion, a path or the open files of a process may be, and shut; a file beside it goes as well."""
+    top = volume / "trash/acme.session-1.1"
+    top.mkdir()
+    (top / "beside").write_text("x")
+    deep = os.open(top, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("deeper" * 4, dir_fd=deep)
+        below = os.open("deeper" * 4, os.O_RDONLY, dir_fd=deep)
+        os.close(deep)
+        deep = below
+    os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=deep))
+    os.fchmod(deep, 0)
+    os.close(deep)
+
+    assert empty(volume / "trash") == 0
+    assert names(top) == []
+
+
+def test_what_a_link_in_the_trash_points_at_stays(volume: Path) -> None:
+    """The link goes."""
+    top, kept = volume / "trash/acme.session-1.1", volume / "kept"
+    (top / "folder").mkdir(parents=True)
+    kept.mkdir()
+    (kept / "f").write_text("x")
+    (top / "link").symlink_to(kept)
+    (top / "folder/link").symlink_to(kept)
+
+    assert empty(volume / "trash") == 0
+    assert names(top) == []
+    assert names(kept) == ["f"]
+
+
 def test_folders_of_pods_that_nobody_hears_go_and_what_is_a_sessions_stays(volume: Path) -> None:
     """A pod that lives, one that a session's files are in, and one that is too new are left alone."""
     folders = keeper(volume, "gone", "lives", "holds", "new")

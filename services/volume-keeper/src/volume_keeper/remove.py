@@ -6,17 +6,18 @@ nothing but the trash.
 
 from __future__ import annotations
 
-import shutil
+import os
 import signal
 import stat
 import sys
 import threading
-from collections.abc import Callable
+import uuid
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 LOOK_S = 1.0
+ROUNDS_MAX = 10_000
+"""So many levels go in one look; whoever still writes there keeps the other folders waiting no longer."""
 
 
 def empty(trash: Path) -> int:
@@ -24,32 +25,52 @@ def empty(trash: Path) -> int:
     left = 0
     for folder in trash.iterdir():
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-            for entry in list(folder.iterdir()):
-                left += not _remove(entry)
+            left += _empty(folder)
     return left
 
 
-def _remove(path: Path) -> bool:
-    failed: list[str] = []
+def _empty(top: Path) -> int:
+    """Empty one folder; return what stays. Nothing is entered deeper than one level: what lies deeper is moved up."""
+    stays: set[str] = set()
+    for _ in range(ROUNDS_MAX):
+        names = [name for name in os.listdir(top) if name not in stays]  # noqa: PTH208 - names alone
+        if not names:
+            break
+        for name in names:
+            try:
+                _remove(top, name)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                stays.add(name)
+    return len(stays)
 
-    def open_up(_act: Callable[..., Any], where: str, _why: object) -> None:
-        """Make a folder that its owner shut writable; what is in it goes with the next look."""
-        failed.append(where)
-        for one in (Path(where).parent, Path(where)):
-            with suppress(OSError):
-                if stat.S_ISDIR(one.lstat().st_mode):
-                    one.chmod(0o700)
 
-    try:
-        if stat.S_ISDIR(path.lstat().st_mode):
-            shutil.rmtree(path, onerror=open_up)
-        else:
-            path.unlink()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return not failed
+def _remove(top: Path, name: str) -> None:
+    """Remove an entry of `top`; folders that are not empty become entries themselves.
+
+    Raises:
+        OSError: something of it stays.
+    """
+    path = top / name
+    if not stat.S_ISDIR(path.lstat().st_mode):
+        path.unlink()
+        return
+    path.chmod(0o700)  # its owner may have shut it
+    with os.scandir(path) as listed:
+        entries = list(listed)
+    for entry in entries:
+        with suppress(OSError):  # what is in the way of one keeps no other
+            _take_out(top, path / entry.name, is_folder=entry.is_dir(follow_symlinks=False))
+    path.rmdir()
+
+
+def _take_out(top: Path, path: Path, *, is_folder: bool) -> None:
+    if not is_folder:
+        path.unlink()
+        return
+    path.chmod(0o700)  # only its owner's write permission lets it move
+    path.rename(top / f".{uuid.uuid4().hex}")
 
 
 def main(arguments: list[str]) -> int:
@@ -59,9 +80,13 @@ def main(arguments: list[str]) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    told = 0
     while not stop.wait(LOOK_S):
         with suppress(FileNotFoundError):  # the keeper beside it makes it
-            empty(Path(arguments[0]))
+            left = empty(Path(arguments[0]))
+            if left != told:
+                sys.stderr.write(f"{left} entries of the trash can't be removed\n")
+                told = left
     return 0
 
 
