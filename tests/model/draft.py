@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.model.effects import Done, Tasks, in_part, whole
-from tests.model.records import DEAD, RESCUER, WORKERS, Book, Truth
+from tests.model.records import DEAD, DEAD_IDLE, RESCUER, WORKERS, Book, Truth
 from tests.model.rules import Broken, Rules, Scenario
 from tests.model.state import (
     ABSENT,
@@ -17,6 +17,8 @@ from tests.model.state import (
     Rescuer,
     State,
     Worker,
+    stale,
+    without,
 )  # fmt: skip
 
 from shared import limits
@@ -61,8 +63,8 @@ class Draft:
         self.token_sent = False
         first, second = self.workers
         self.workers = (
-            first if by == WORKERS[0] or not first.fresh else _stale(first),
-            second if by == WORKERS[1] or not second.fresh else _stale(second),
+            first if by == WORKERS[0] or not first.fresh else stale(first),
+            second if by == WORKERS[1] or not second.fresh else stale(second),
         )
         if self.rescuer and by != RESCUER:
             self.rescuer = Rescuer(self.rescuer.epoch, False)
@@ -111,6 +113,8 @@ class Draft:
             done = Done(task, workspace, found, result, saves)
             completed = self.book.complete(truth, hold, done)
         self.write(completed, by=hold.owner if answered else "")
+        if hold.owner == DEAD and self.truth:  # it died in this task, and in no later one
+            self.truth, self.deaths = self.book.renamed(self.truth, DEAD, DEAD_IDLE), 0
 
     def checkpoint(self, hold: Hold, task: int, workspace: Tasks, *, answered: bool = True) -> None:
         """Write the record with a snapshot from the middle of a task, as the owner `hold`."""
@@ -148,10 +152,17 @@ class Draft:
         self.put(index, WARM)
         if self.truth and self.truth.owner == WORKERS[index]:
             self.orphan = self._orphan_of(worker) if self.truth.epoch == worker.epoch else None
-            self.truth = self.book.renamed(self.truth, WORKERS[index], DEAD)
-            self.deaths += 1
+            idle = self._had_begun_nothing(WORKERS[index], worker)
+            self.truth = self.book.renamed(self.truth, WORKERS[index], DEAD_IDLE if idle else DEAD)
+            self.deaths += not idle
         if self.late and self.late.owner == WORKERS[index]:
             self.late = self.late._replace(owner=DEAD)
+
+    def _had_begun_nothing(self, name: str, worker: Worker) -> bool:
+        """Return whether an owner that dies has done a task, and knows of no other; a late write of it is its own."""
+        truth, has_late = self.truth, self.late is not None and self.late.owner == name
+        knows = truth is not None and truth.epoch == worker.epoch and not has_late
+        return knows and worker.at == "looking" and worker.workspace not in ((), NOTHING)
 
     def _orphan_of(self, worker: Worker) -> Orphan | None:
         """Return the files of a worker that dies, if a checkpointer may save them."""
@@ -194,7 +205,7 @@ class Draft:
         self.move(message, GONE if message[0] == "P" else ABSENT)
         forgotten = "" if message[0] == "P" else STRAY
         first, second = self.workers
-        self.workers = (_without(first, message, forgotten), _without(second, message, forgotten))
+        self.workers = (without(first, message, forgotten), without(second, message, forgotten))
 
     def give_back(self, message: str) -> None:
         """Nak: the message may be delivered again."""
@@ -285,16 +296,3 @@ class Draft:
 
 def _relative(epoch: int, base: int) -> int:
     return epoch - base if 1 <= epoch - base <= 2 else 0
-
-
-def _stale(worker: Worker) -> Worker:
-    held = None if worker.at == "released" else worker.held
-    return worker._replace(fresh=False, held=held)
-
-
-def _without(worker: Worker, message: str, forgotten: str) -> Worker:
-    if worker.message != message:
-        return worker
-    if worker.at == "claimed":
-        return worker._replace(message="")
-    return worker._replace(message=forgotten) if forgotten else worker

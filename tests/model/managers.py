@@ -11,7 +11,7 @@ from functools import partial
 
 from tests.model.draft import Draft
 from tests.model.owners import OWNING
-from tests.model.records import DEAD, RESCUER, WORKERS, Truth, tried
+from tests.model.records import DEAD, DEAD_IDLE, RESCUER, WORKERS, Truth, tried
 from tests.model.rules import Broken
 from tests.model.state import ABSENT, FLYING, WAITING, Rescuer
 from tests.model.turn import Turn
@@ -107,8 +107,10 @@ def _revoke(turn: Turn, truth: Truth) -> None:
     def revoke(draft: Draft, rescues: bool = False) -> None:
         if not fair:
             draft.spend("suspect")
-        task, died = draft.rest_of_inbox(), cause == "owner is dead"
-        in_task = task is not None or not died or not turn.rules.idle_deaths_are_free
+        task, ended = draft.rest_of_inbox(), cause == "owner is dead"
+        in_task = task is not None or not ended or not turn.rules.idle_deaths_are_free
+        idle = truth.owner == DEAD_IDLE and turn.rules.idle_deaths_count_for_no_task
+        died = ended and not idle
         named = "" if task is None or not turn.rules.deaths_name_task else str(task)
         revoked = turn.book.revoke(truth, died, in_task, named, rescues)
         if revoked.state == "poison":
@@ -170,7 +172,7 @@ def _cause(turn: Turn, truth: Truth) -> str | None:
         return None
     if truth.state == "rescuing" and not rules.rescue_has_deadline:
         return None
-    if truth.owner == DEAD:
+    if truth.owner in (DEAD, DEAD_IDLE):
         return "owner is dead" if rules.dead_are_revoked else None
     if truth.owner == RESCUER:
         named = turn.state.rescuer is not None

@@ -23,8 +23,9 @@ from shared.record import Death, EndState, Hold, Origin, Record, Rescue, is_mine
 from shared.workspace import SnapshotRef
 
 WORKERS = ("w0", "w1")
-DEAD = "dead"
-"""Owner of a record whose process is gone: a new worker in its place has a new identity."""
+DEAD, DEAD_IDLE = "dead", "dead-idle"
+"""Owner of a record whose process is gone: a new worker in its place has a new identity. The second one had done a task, and
+had begun no other."""
 RESCUER = "checkpointer"
 
 ORIGIN = Origin(session="session-1", tenant="acme", pool="p", lane="interactive", accepted_ms=1)

@@ -10,7 +10,8 @@ Properties (checked in every state unless said otherwise):
     P6   a cancel that was answered `cancelled` has the result `cancelled`
     P7   from every state, a state of rest can be reached (over the graph): no livelock, no owner that stays for ever
          without knowing that it owns (named P5 where such an owner is in the trap)
-    P8   poison only after three deaths of the worker process since the last progress, and always with its task
+    P8   poison only after three deaths of the worker process since the last progress, of owners that had begun the task or
+         got the session for it, and always with its task
     P9   no task is rejected while the first task of its session may still come
     P10  a workspace that was lost is said to be lost, once, and only then
     P11  the record's position and first_done cover exactly tasks that have a result
@@ -90,6 +91,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """Whoever revokes a dead owner says which task was in hand."""
     idle_deaths_are_free: bool = True
     """A death while no task was in hand counts for none."""
+    idle_deaths_count_for_no_task: bool = True
+    """Nor for a task that came in when its owner had died, or that this had not begun."""
     checkpoint_by_cas: bool = True
     """A checkpoint in mid-task is written under the sequence that its owner knows."""
     rerun_begins_at_boundary: bool = True

@@ -141,6 +141,7 @@ MUTANTS = [
     _drop("deliveries_are_no_deaths", _scenario(lost=2), "P8"),
     _drop("deaths_name_task", "poison-cancel", "P8"),
     _drop("idle_deaths_are_free", "poison", "P8"),
+    _drop("idle_deaths_count_for_no_task", _scenario(1, crash=2, rest={"deaths_max": 2}), "P8"),
     # Rule 7: sweeper
     _drop("tokens_are_swept", "tiny-crash", TRAPPED),
     _drop("idle_are_swept", "tiny-hint-loss", TRAPPED),

@@ -92,7 +92,7 @@ class State(NamedTuple):
     due: tuple[int, Tasks] | None
     """What was rescued of a task and not gone on with yet. Seen by no rule."""
     deaths: int
-    """Owners that died since the task in hand came first. Seen by no rule: it measures them."""
+    """Owners that died of the task in hand, or may have. Seen by no rule: it measures them."""
 
 
 def initial(scenario: Scenario) -> State:
@@ -115,3 +115,18 @@ def initial(scenario: Scenario) -> State:
         due=None,
         deaths=0,
     )
+
+
+def stale(worker: Worker) -> Worker:
+    """Return a worker whose view of the record is old."""
+    held = None if worker.at == "released" else worker.held
+    return worker._replace(fresh=False, held=held)
+
+
+def without(worker: Worker, message: str, forgotten: str) -> Worker:
+    """Return a worker after somebody has acked a message, which it may hold."""
+    if worker.message != message:
+        return worker
+    if worker.at == "claimed":
+        return worker._replace(message="")
+    return worker._replace(message=forgotten) if forgotten else worker

@@ -96,16 +96,27 @@ def test_a_node_that_died_with_its_worker_is_not_waited_for(
     assert death.cause == "disconnect"
 
 
-def test_a_node_that_is_silent_or_does_not_have_the_pod_is_not_waited_for(
-    detector: Detector, nodes: Nodes
-) -> None:
-    """The one says nothing any more, the other has."""
+def test_a_node_that_is_silent_is_not_waited_for(detector: Detector, nodes: Nodes) -> None:
+    """It may have died, whatever is known of its connection."""
     cut_off(detector, nodes)
+
     assert detector.judge(ROW, CLAIMED + 2.9) is None
     assert detector.judge(ROW, CLAIMED + 3.1) is not None
 
-    nodes.heard(node_beat(()), CLAIMED + 1.2)
-    assert detector.judge(ROW, CLAIMED + 1.5) is not None
+
+@pytest.mark.parametrize(("pods", "waits"), [(("w",), True), ((), False)])
+def test_a_node_that_does_not_have_the_pod_any_more_is_not_waited_for(
+    detector: Detector, nodes: Nodes, pods: tuple[str, ...], waits: bool
+) -> None:
+    """It has said what it had to say; its worker was claimed too lately for a node's silence about it to be a word."""
+    nodes.heard(node_beat(()), CLAIMED)
+    detector.heard(BEAT, CLAIMED + 0.1)
+    detector.dropped("w", "server-1", CLAIMED + 0.2)
+    assert detector.judge(ROW, CLAIMED + 0.55) is None
+
+    nodes.heard(node_beat(pods), CLAIMED + 0.6)
+
+    assert (detector.judge(ROW, CLAIMED + 0.7) is None) == waits
 
 
 def test_a_node_that_was_cut_off_and_is_heard_again_is_waited_for(
