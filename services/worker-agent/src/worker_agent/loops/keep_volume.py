@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from shared import heads, logs, transitions
-from shared.errors import InvalidMessage, ServiceError, StaleEpoch
+from shared.errors import InvalidMessage, NotFound, ServiceError, StaleEpoch
 from shared.heads import Head
 from shared.pools import OnInterrupt
 from shared.record import Record
@@ -32,6 +32,8 @@ log = logs.get(__name__)
 ASK_S = 5.0
 """Longest wait for one answer of a keeper."""
 AGAIN_S = 0.3
+OTHER_POD_S = 1.0
+"""A session that this pod can have no folder for is another's after so long."""
 SETTLES = "it waits until the code of its former worker surely stands still"
 
 Outcome = Literal["taken", "late", "cancelled", "given_back"]
@@ -167,6 +169,11 @@ class VolumeFiles:
                 await self._volumes.take(held.record, left_s=ASK_S)
             except StaleEpoch:
                 raise
+            except (
+                NotFound
+            ) as exc:  # it was cleared away, and is never made anew: another pod has one
+                log.warning("files.no_folder", session_id=held.record.session, why=str(exc))
+                return await self._give_back(held, OTHER_POD_S)
             except ServiceError as exc:
                 self._say(str(exc))
             else:
@@ -186,11 +193,16 @@ class VolumeFiles:
         if self._cancelled:
             return "cancelled"
         if self._leaving:
-            now_ms = int(time.time() * 1000)
-            waiting = transitions.postpone(held.record, held.hold, until_ms=now_ms, now_ms=now_ms)
-            await self._committer.write(held, waiting)
-            return "given_back"
+            return await self._give_back(held, 0.0)
         return "late" if time.monotonic() >= end_at else None
+
+    async def _give_back(self, held: Held, after_s: float) -> Literal["given_back"]:
+        """Let another pod try."""
+        now_ms = int(time.time() * 1000)
+        until_ms = now_ms + int(after_s * 1000)
+        waiting = transitions.postpone(held.record, held.hold, until_ms=until_ms, now_ms=now_ms)
+        await self._committer.write(held, waiting)
+        return "given_back"
 
     def _do(self, doing: Literal["restoring", "saving"] | None) -> None:
         self.doing = doing
