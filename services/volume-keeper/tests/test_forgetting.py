@@ -13,6 +13,7 @@ from shared.errors import Unavailable
 from shared.record import Origin, Record
 from volume_keeper.adapters.folders import SharedFolders
 from volume_keeper.core.places import Taking
+from volume_keeper.loops import forget
 from volume_keeper.loops.forget import UNKNOWN_LOOKS, Forgetter
 
 LIVE = transitions.create(
@@ -109,3 +110,27 @@ async def test_a_folder_that_can_not_be_discarded_keeps_no_other_waiting(
     await volume.forgetter.look()
 
     assert volume.has() == [stuck]
+
+
+async def test_a_keeper_that_is_cut_off_clears_no_pods_away(
+    volume: Volume, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hears no worker then; and when it is back, the time for which it must have heard begins anew."""
+    volume.folders.make("warm")
+    os.utime(volume.path / "pods/warm", (1, 1))
+
+    def pods() -> list[str]:
+        return [one.name for one in (volume.path / "pods").iterdir()]
+
+    with monkeypatch.context() as shorter:
+        shorter.setattr(forget, "POD_KEPT_S", 0.0)
+        volume.forgetter.lost()
+        await volume.forgetter.look()
+        assert pods() == ["warm"]
+    volume.forgetter.restored()
+    await volume.forgetter.look()
+    assert pods() == ["warm"]
+
+    monkeypatch.setattr(forget, "POD_KEPT_S", 0.0)
+    await volume.forgetter.look()
+    assert pods() == []

@@ -45,6 +45,7 @@ async def run(settings: KeeperSettings, stop: Stop) -> None:
         health.require("nats", nats_problem(bus))
         records = StreamRecords(bus)
         forgetter = Forgetter(folders, records, pool=settings.pool, look_s=settings.look_s)
+        bus.on_lost, bus.on_restored = forgetter.lost, forgetter.restored
         async with asyncio.TaskGroup() as tasks:
             await _hear(bus, settings.pool, forgetter)
             await _serve(bus, settings.pool, Desk(folders, records), tasks)

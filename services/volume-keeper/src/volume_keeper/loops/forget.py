@@ -40,8 +40,9 @@ class Forgetter:
         self._heard: dict[str, float] = {}
         self._unknown: dict[str, int] = {}
         """Folders whose sessions have no record, and at how many looks."""
-        self._began = time.monotonic()
-        self._look_at = self._began + random.uniform(0.1, 1) * look_s
+        self._hears_since: float | None = time.monotonic()
+        """None: it is cut off."""
+        self._look_at = self._hears_since + random.uniform(0.1, 1) * look_s
 
     def heard_record(self, record: Record) -> None:
         """A record was stored."""
@@ -51,6 +52,14 @@ class Forgetter:
     def heard_worker(self, pod: str) -> None:
         """A worker of the pool lives."""
         self._heard[pod] = time.monotonic()
+
+    def lost(self) -> None:
+        """The connection is lost: that nothing is heard of a worker says nothing now."""
+        self._hears_since = None
+
+    def restored(self) -> None:
+        """There is a connection again."""
+        self._hears_since = time.monotonic()
 
     async def run(self) -> None:
         """Forget what is due, until cancelled."""
@@ -105,7 +114,7 @@ class Forgetter:
 
     async def _clear_pods(self) -> None:
         now = time.monotonic()
-        if now - self._began < POD_KEPT_S:
+        if self._hears_since is None or now - self._hears_since < POD_KEPT_S:
             return  # it has not heard everybody yet
         for pod in [pod for pod, at in self._heard.items() if now - at > POD_KEPT_S]:
             del self._heard[pod]
