@@ -12,7 +12,14 @@ from pool_manager.core.pod_form import pod_manifest
 from pool_manager.core.pod_order import PodOrder
 from pool_manager.core.pod_template import PodTemplate
 from pool_manager.core.volume_form import claim_manifest, keepers_manifest
-from pool_manager.core.volume_state import ClaimView, DeploymentView, judge
+from pool_manager.core.volume_state import (
+    LOOK_S,
+    SOON_S,
+    ClaimView,
+    DeploymentView,
+    judge,
+    next_look_s,
+)
 from shared.kube.views import PodView
 from shared.pools import PoolSpec, Volume
 
@@ -139,3 +146,15 @@ def test_only_a_kubelet_that_saw_both_containers_end_is_a_proof(
     over = read_pod(view, labels).over
     assert over is not None
     assert over.stopped is stopped
+
+
+def test_a_lasting_problem_is_looked_at_ever_later() -> None:
+    """One that is new or changes is looked at soon; one that lasts costs no more than none."""
+    wrong, waits = {"large": "no such class"}, [next_look_s(LOOK_S, {}, {"large": "no such class"})]
+    for _ in range(8):
+        waits.append(next_look_s(waits[-1], wrong, wrong))
+
+    assert (waits[0], waits[-1]) == (SOON_S, LOOK_S)
+    assert waits == sorted(waits)
+    assert next_look_s(LOOK_S, wrong, {"large": "no keeper"}) == SOON_S
+    assert next_look_s(SOON_S, wrong, {}) == LOOK_S

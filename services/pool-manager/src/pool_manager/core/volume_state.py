@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -11,6 +12,11 @@ from pool_manager.core.pod_template import PodTemplate
 from pool_manager.core.volume_form import FORM, keepers_manifest, volume_of
 from shared.kube.views import Meta
 from shared.pools import PoolSpec
+
+LOOK_S = 10.0
+"""Between two looks where nothing misses, and at most."""
+SOON_S = 1.0
+"""After something was found to miss, or to have changed."""
 
 
 class _ClaimSpec(msgspec.Struct, rename="camel"):
@@ -106,3 +112,16 @@ def _differs(pool: PoolSpec, claim: ClaimView) -> str:
     if volume.access_mode not in spec.access_modes:
         return f"claim {name} has {', '.join(spec.access_modes) or 'no mode'}, not {volume.access_mode} (volume.access_mode)"
     return ""
+
+
+def next_look_s(last_s: float, before: Mapping[str, str], now: Mapping[str, str]) -> float:
+    """Return after how many seconds to look again: soon while what misses changes, then ever later.
+
+    Args:
+        last_s: the wait before this look.
+        before: what was wrong at the look before, by pool.
+        now: what is wrong now.
+    """
+    if not now:
+        return LOOK_S
+    return SOON_S if now != before else min(2 * last_s, LOOK_S)

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from pool_manager.core.kube_cluster import Cluster
-from pool_manager.core.volume_state import judge
+from pool_manager.core.volume_state import LOOK_S, judge, next_look_s
 from pool_manager.core.world import World
 from pool_manager.ports.volumes import Volumes
 from shared import logs
@@ -14,9 +14,6 @@ from shared.errors import ServiceError
 
 log = logs.get(__name__)
 
-LOOK_S = 10.0
-SOON_S = 1.0
-"""While something misses."""
 DISMISS_S = 600.0
 """Keepers of a pool that is not declared: perhaps it is, and this pool-manager is about to be replaced by one that knows."""
 
@@ -34,12 +31,15 @@ class VolumeKeeping:
 
     async def run(self) -> None:
         """Look until cancelled."""
+        wait_s = LOOK_S
         while True:
+            before = dict(self._cluster.volumes)
             try:
                 await self._look()
             except ServiceError as exc:
                 log.warning("volumes.not_looked_at", code=exc.code, error=str(exc))
-            await asyncio.sleep(SOON_S if self._cluster.volumes else LOOK_S)
+            wait_s = next_look_s(wait_s, before, self._cluster.volumes)
+            await asyncio.sleep(wait_s)
 
     async def _look(self) -> None:
         claims, keepers = await self._volumes.claims(), await self._volumes.keepers()
