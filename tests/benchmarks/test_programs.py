@@ -47,7 +47,7 @@ ELSEWHERE = {
     "objects": "tests/e2e/test_objects.py",
     "soak": "tests/benchmarks/test_soak.py",
 }
-SPEEDS = ("idle", "snapshot", "tti")
+SPEEDS = ("idle", "pool", "snapshot", "tti")
 """Of these a missed target is no failure, where the run is not the whole one."""
 MUST_HOLD = {
     "faults": ("wrong", "not_fired"),

@@ -64,23 +64,22 @@ def test_an_aborted_run_leaves_nothing_running_and_a_history_that_is_unknown(
     """SIGTERM in the middle of a fault: dead nodes are no obstacle to the end."""
     out = place / "out"
     words = ["run", "nodes-killed", "--sessions", "6", "--nodes", "3", "--quiet", "--out", str(out)]
-    run = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "chaos", *words],
         env={**os.environ, "TMPDIR": str(place)},
         stderr=subprocess.PIPE,
         text=True,
-    )
-    assert run.stderr is not None
-    try:
-        for line in run.stderr:
-            if "nodes-killed: node-" in line:
-                break
-        run.send_signal(signal.SIGTERM)
-        said = run.stderr.read()
-        assert run.wait(timeout=60) == 130, said
-    finally:
-        run.kill()
-        run.wait()
+    ) as run:
+        assert run.stderr is not None
+        try:
+            for line in run.stderr:
+                if "nodes-killed: node-" in line:
+                    break
+            run.send_signal(signal.SIGTERM)
+            said = run.stderr.read()
+            assert run.wait(timeout=60) == 130, said
+        finally:
+            run.kill()
 
     verdict = judge(read_history(out / "history.jsonl"))
     assert verdict.verdict == "unknown"
