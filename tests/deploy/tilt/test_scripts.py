@@ -36,8 +36,10 @@ while True:  # not by pause, which a signal that came just before it does not en
 def begin(*args: str) -> Iterator[subprocess.Popen[str]]:
     """Run a service behind what runs it again, as a container does; whatever a test finds, both end with it."""
     script = (SCRIPTS / "reload.sh").read_text()
+    # Under nohup, which the tests may run under, HUP is ignored, and a shell can't trap what is ignored at its start.
+    defaults = ["env", "--default-signal=HUP"]
     with subprocess.Popen(
-        ["/bin/sh", "-c", script, "tilt", sys.executable, "-c", SERVICE, *args],
+        [*defaults, "/bin/sh", "-c", script, "tilt", sys.executable, "-c", SERVICE, *args],
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
