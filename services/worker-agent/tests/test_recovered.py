@@ -39,6 +39,7 @@ def interrupted(death: Death, saved: int | None) -> Record:
     [
         ("rerun", None, 4_096, 1.9, 4_096),
         ("rerun", 1, 4_096, 1.9, 4_096),
+        ("rerun", 1, 0, 1.9, None),  # of its last look, before the task wrote
         ("resume", 1, 512, 0.9, 512),
         ("fail", 1, 512, 0.9, 512),
         ("resume", 2, 512, 0.0, 0),  # rescued once its worker was dead

@@ -79,8 +79,7 @@ async def test_the_leader_of_most_queues_dies_and_comes_back_when_it_is_healed(
     (victim,) = done.targets
     led = list(before.values())
     assert led.count(victim) == max(map(led.count, led))
-    row = next(row for row in site.rows("server") if row.name == victim)
-    assert row.process is None
+    await until(lambda: [row.name for row in site.rows("server") if not row.process] == [victim])
     with pytest.raises(NoVictim):
         await _any_server(site)
     await fault.heal()

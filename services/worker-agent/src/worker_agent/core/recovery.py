@@ -39,7 +39,8 @@ def recovery_of(
         rule=rule,
         snapshot_ms=saved_ms,
         work_lost_s=0.0 if rescued else _seconds(alive_ms - since_ms),
-        work_lost_bytes=0 if rescued else last.unsaved_bytes,
+        # What the worker said is of its last look: that there was nothing then says nothing of what came after.
+        work_lost_bytes=0 if rescued else last.unsaved_bytes or None,
         detect_s=None if last.silent_ms is None else _seconds(last.silent_ms),
         restore_s=_seconds(now_ms - began_ms),
         total_s=_seconds(now_ms - alive_ms),
