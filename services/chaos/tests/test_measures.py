@@ -10,8 +10,9 @@ from chaos.core.measure import measure
 from chaos.core.report.data import conclude
 from chaos.core.report.page import page
 from chaos.core.rows import Accepted, Nemesis, Op
-from chaos.core.stats import longest_gap, percentile, spread
+from chaos.core.stats import longest_gap, spread
 from chaos.testing.made import Made
+from shared.percentiles import percentile
 
 
 def test_a_hit_in_mid_task_is_followed_through_its_six_parts() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Sequence
 
 import msgspec
+
+from shared.percentiles import percentile
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -17,18 +18,6 @@ class Spread(msgspec.Struct, frozen=True):
     p95: float | None = None
     max: float | None = None
     mean: float | None = None
-
-
-def percentile(values: Sequence[float], rank: float) -> float:
-    """Return the smallest value that at least `rank` percent of all do not exceed (nearest rank).
-
-    Raises:
-        ValueError: there are no values.
-    """
-    if not values:
-        raise ValueError("no values")
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(rank / 100 * len(ordered)) - 1)]
 
 
 def spread(values: Iterable[float | None]) -> Spread:

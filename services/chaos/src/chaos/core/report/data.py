@@ -15,8 +15,8 @@ from chaos.core.history import History
 from chaos.core.hits import Hit
 from chaos.core.measure import Impact, Measured, measure
 from chaos.core.scenario import ALONE, LEADER_KILLED, NODES_KILLED
-from chaos.core.stats import percentile
 from chaos.core.verdict import Verdict, judge
+from shared.percentiles import percentile
 
 BIN_S = 5.0
 Point = tuple[float, float]
