@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -148,6 +148,9 @@ def test_a_fork_s_base_is_a_root_until_the_fork_is_deleted() -> None:
     st.sets(st.integers(0, 29), max_size=3),
     st.integers(1, 5),
 )
+@example(
+    [(1, "a", 0), (2, "b", 0), (1, "a", 0), (2, "b", 0)], {2}, set(), 1
+)  # a head among zombies
 def test_retention_takes_no_root(
     entries: list[tuple[int, str, int]], heads: set[int], pins: set[int], epoch: int
 ) -> None:

@@ -39,7 +39,7 @@ def kept(
     stay |= roots.ids
     stay |= {entry.snapshot.id for entry in head.retained if entry.name}
     stay |= _uncommitted(head, roots)
-    candidates = _of_each_task(_without_zombies(head.retained))
+    candidates = _of_each_task(_without_zombies(head.retained, stay))
     stay |= {entry.snapshot.id for entry in candidates[max(0, len(candidates) - policy.last) :]}
     hours = {
         entry.snapshot.at_ms // HOUR_MS: entry.snapshot.id
@@ -57,12 +57,15 @@ def _uncommitted(head: WorkspaceHead, roots: Roots) -> set[str]:
     return {entry.snapshot.id for entry in head.retained[after:] if entry.epoch >= roots.epoch}
 
 
-def _without_zombies(retained: tuple[Retained, ...]) -> list[Retained]:
-    """Leave out what a former owner added after its successor had: nobody ever built on it."""
+def _without_zombies(retained: tuple[Retained, ...], stay: set[str]) -> list[Retained]:
+    """Leave out what a former owner added after its successor had: nobody ever built on it, unless it is to stay.
+
+    What stays is judged alike before and after those around it are gone: the second look takes nothing more.
+    """
     newest, found = 0, []
     for entry in retained:
-        if entry.epoch >= newest:
-            newest = entry.epoch
+        if entry.epoch >= newest or entry.snapshot.id in stay:
+            newest = max(newest, entry.epoch)
             found.append(entry)
     return found
 
