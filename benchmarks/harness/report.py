@@ -78,6 +78,7 @@ class Report:
                 target.figure: {
                     "value": self.figures[target.figure],
                     "reach": target.reach,
+                    "at_least": target.at_least,
                     "ok": target.is_met(self.figures[target.figure]),
                 }
                 for target in self.measured()
