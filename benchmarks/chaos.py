@@ -3,7 +3,8 @@
     ./dev bench chaos --seed N [--short] [--out FOLDER] [--save]
 
 It runs `agent-sandbox chaos run headline`, and gives its figures as every benchmark does. What they mean: docs/chaos.md.
-The report and the raw history lie in FOLDER. Exits 1 if a bound is missed or the verdict is not true.
+The report and the raw history lie in FOLDER; with --save a report of a whole run is kept under docs/results/ as well, where
+`./dev figures` finds it. Exits 1 if a bound is missed or the verdict is not true.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shutil
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from harness import chaos_reports
 from harness.pictures import Picture
 from harness.report import Report, Target
-from harness.running import CannotMeasure, add_common_options, run, say
+from harness.running import ROOT, CannotMeasure, add_common_options, run, say
 
 FIGURES = (
     "sessions", "bound_at_fault", "sessions_hit", "users_with_error", "disconnects", "reattached_without_gap",
@@ -62,7 +65,24 @@ async def measure(given: argparse.Namespace) -> tuple[Report, Sequence[Picture]]
     if code not in JUDGED:
         raise CannotMeasure(f"the lab ended with exit code {code}")
     say(f"report: {out / 'report.html'}")
-    return to_report(json.loads((out / "report.json").read_text())), ()
+    found = json.loads((out / "report.json").read_text())
+    if given.save and found["run"] in chaos_reports.RUNS:
+        await _publish(out, found)
+    return to_report(found), ()
+
+
+async def _publish(out: Path, found: dict[str, Any]) -> None:
+    """Keep the report for readers, in the place of an earlier one of the same seed.
+
+    Raises:
+        CannotMeasure: it can't be kept.
+    """
+    name = f"{found['run']}-{found['seed']}"
+    results = ROOT / chaos_reports.RESULTS
+    for earlier in results.glob(f"{name}-*"):
+        shutil.rmtree(earlier)
+    if await _run("-m", "chaos", "keep", str(out), str(results / f"{name}-{found['commit']}")):
+        raise CannotMeasure(f"the report can't be kept: {out}")
 
 
 async def _run(*words: str) -> int:
@@ -107,8 +127,7 @@ def to_report(found: dict[str, Any]) -> Report:
 def main() -> int:
     """Run the benchmark; return the exit code."""
     given = parse()
-    part = f"short-{given.seed}" if given.short else f"{given.seed}"
-    return run(lambda: measure(given), save=given.save, part=part, must_reach=True)
+    return run(lambda: measure(given), save=False, must_reach=True)  # the whole report is kept
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 GIT_TIMEOUT_S = 10.0
+REPORTS = ("benchmarks/results", "docs/results", "README.md")
+"""What a benchmark keeps, and where its figures are shown: no change of what it measures."""
 
 
 def describe_machine(isolation: str = "") -> dict[str, Any]:
@@ -53,8 +55,9 @@ def find_commit(root: Path) -> str:
     found = _git(root, "rev-parse", "--short=10", "HEAD")
     if not found:
         return "unknown"
-    # What a benchmark keeps is no change of what it measures.
-    changed = _git(root, "status", "--porcelain", "--", ".", ":(exclude)benchmarks/results")
+    changed = _git(
+        root, "status", "--porcelain", "--", ".", *(f":(exclude){path}" for path in REPORTS)
+    )
     return found + ("-dirty" if changed else "")
 
 

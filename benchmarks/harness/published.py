@@ -1,10 +1,11 @@
 """Figures that documents show come from the results that are kept, by this program: never by hand.
 
-    ./dev figures            writes README.md and benchmarks/README.md anew
+    ./dev figures            writes README.md, benchmarks/README.md and docs/results/README.md anew
     ./dev figures --check    only says whether they are what it would write; exit code 1 if not
 
 `benchmarks/published.toml` has the rows of README.md: what was measured in words, the benchmark, and where in its words
-which figure stands. What benchmarks/README.md shows are all figures that have something to reach.
+which figure stands. What benchmarks/README.md shows are all figures that have something to reach. Of the chaos lab whole reports
+are kept, under docs/results (`harness.chaos_reports`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from harness import chaos_reports
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -77,16 +80,16 @@ def targets_page(results: Results) -> str:
     return "\n".join(lines)
 
 
-def put(page: str, table: str) -> str:
-    """Return a page with its table anew.
+def put(page: str, table: str, begin: str = BEGIN, end: str = END) -> str:
+    """Return a page with its table anew, between two marks.
 
     Raises:
         NotPublished: it has no place for it, or more than one.
     """
-    if page.count(BEGIN) != 1 or page.count(END) != 1:
-        raise NotPublished(f"one {BEGIN} and one {END} expected")
-    head, rest = page.split(BEGIN)
-    return f"{head}{BEGIN}\n{table}\n{END}{rest.split(END)[1]}"
+    if page.count(begin) != 1 or page.count(end) != 1:
+        raise NotPublished(f"one {begin} and one {end} expected")
+    head, rest = page.split(begin)
+    return f"{head}{begin}\n{table}\n{end}{rest.split(end)[1]}"
 
 
 def read_results(folder: Path) -> dict[str, Mapping[str, Any]]:
@@ -117,7 +120,11 @@ def pages() -> dict[Path, str]:
         ROOT / "README.md": first_page(rows, results),
         ROOT / "benchmarks" / "README.md": targets_page(results),
     }
-    return {path: put(path.read_text(), table) for path, table in tables.items()}
+    ought = {path: put(path.read_text(), table) for path, table in tables.items()}
+    first, chaos = ROOT / "README.md", chaos_reports.readme_block(ROOT)
+    ought[first] = put(ought[first], chaos, chaos_reports.BEGIN, chaos_reports.END)
+    ought[ROOT / chaos_reports.RESULTS / "README.md"] = chaos_reports.results_page(ROOT)
+    return ought
 
 
 def main() -> int:

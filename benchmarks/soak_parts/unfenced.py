@@ -20,6 +20,7 @@ SOURCES = (
     ROOT / "services" / "worker-agent" / "src",
     ROOT / "services" / "pool-manager" / "src",
     ROOT / "services" / "local-node" / "src",
+    ROOT / "services" / "checkpointer" / "src",
 )
 Changes = Sequence[tuple[str, str, str]]
 """File, what stands there once, what stands there then."""

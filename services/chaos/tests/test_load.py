@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chaos.core.journal import chains, code_of, elements, read_seen, read_step, turn_of, whole
 from chaos.core.people import HABITS, gaps, people, turns
-from chaos.core.scenario import HEADLINE, SHORT, scaled
+from chaos.core.scenario import HEADLINE, SHORT, Size, fitted
 
 SEEDS = st.integers(0, 2**32)
 
@@ -61,7 +61,21 @@ def test_the_headline_is_the_experiment_that_was_promised() -> None:
     """300 sessions on ten nodes; its short form does the same two faults with fewer."""
     assert (HEADLINE.sessions, HEADLINE.nodes) == (300, 10)
     assert HEADLINE.faults()[:2] == SHORT.faults()
-    assert scaled(HEADLINE, 60).sessions == 60
+    assert [(e.at_s, e.do, e.what or e.factor) for e in HEADLINE.schedule if e.do != "phase"] == [
+        (300, "inject", "nodes-killed"), (480, "inject", "queue-leader-killed"), (600, "heal", 1.0),
+        (720, "inject", "double-fault"), (780, "heal", 1.0), (840, "burst", 3.0),
+        (845, "inject", "pool-manager-killed"), (850, "inject", "checkpointer-killed"), (870, "calm", 1.0), (880, "heal", 1.0),
+    ]  # fmt: skip
+    assert HEADLINE.load_s == 960
+
+
+def test_another_size_keeps_the_reserve_in_proportion_unless_it_is_said() -> None:
+    """So that a small run is the same experiment."""
+    small = fitted(HEADLINE, Size(sessions=60))
+
+    assert (small.sessions, small.nodes, small.stock) == (60, HEADLINE.nodes, HEADLINE.stock / 5)
+    assert fitted(HEADLINE, Size(stock=0)).stock == 0
+    assert fitted(HEADLINE, Size()) == HEADLINE
 
 
 @given(st.lists(st.text("abc.-0123456789", min_size=1, max_size=8), max_size=30))

@@ -172,7 +172,7 @@ def test_the_page_holds_all_pictures_and_needs_nothing_else() -> None:
 
     text = page(conclude(made.close()))
 
-    assert text.count("<svg") == 6
+    assert text.count("<svg") == 7
     assert "http" not in text.replace("http-equiv", "")
     assert 'class="verdict true"' in text
 

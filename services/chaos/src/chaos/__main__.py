@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 
 from chaos import app, in_turn
+from chaos.adapters.keep import keep
 from chaos.core.criteria import together
 from chaos.core.report.compare import compare
 from chaos.core.report.data import Findings
-from chaos.core.scenario import HEADLINE, SHORT, Scenario, alone, quiet, scaled
+from chaos.core.scenario import HEADLINE, SHORT, Scenario, Size, alone, fitted, quiet
 from chaos.nemesis import FAULTS
 from shared import logs
 from shared.errors import ServiceError
@@ -43,6 +43,8 @@ def main(words: Sequence[str]) -> int:
                 return _run(given)
             case "judge":
                 return _conclude(app.judge_folder(given.folder), given.folder)
+            case "keep":
+                return _keep(given)
             case "compare":
                 return _compare(given.a, given.b)
             case _:
@@ -76,6 +78,10 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     )
     run.add_argument("--sessions", type=int, help="another number of sessions")
     run.add_argument("--nodes", type=int, help="another number of virtual nodes (10)")
+    run.add_argument(
+        "--stock", type=int, help="another number of workers that wait (in proportion to sessions)"
+    )
+    run.add_argument("--one-shots", type=float, help="another rate of one-shots, each second (8)")
     run.add_argument("--seconds", type=float, help="quiet: length (600)")
     run.add_argument(
         "--only", action="append", choices=tuple(FAULTS), help="faults: this one; again for more"
@@ -90,6 +96,17 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         "judge", help="judge a history again, also one whose run was aborted or crashed"
     )
     judge.add_argument("folder", type=Path)
+    kept = verbs.add_parser(
+        "keep", help="write report, pictures and compressed history of a run where others find them"
+    )
+    kept.add_argument("folder", type=Path, help="of the run")
+    kept.add_argument("into", type=Path, help="new folder")
+    kept.add_argument(
+        "--history-mb",
+        type=float,
+        default=4.0,
+        help="a history that is larger, compressed, is left out (4)",
+    )
     two = verbs.add_parser("compare", help="compare the reports of two runs")
     two.add_argument("a", type=Path)
     two.add_argument("b", type=Path)
@@ -111,9 +128,16 @@ def scenario_of(given: argparse.Namespace) -> Scenario:
             scenario = quiet(given.seconds or 600.0, SHORT.sessions)
         case fault:
             scenario = alone(fault, FAULTS[fault].lasts_s)
-    if given.sessions:
-        scenario = scaled(scenario, given.sessions)
-    return replace(scenario, nodes=given.nodes) if given.nodes else scenario
+    return fitted(scenario, _size(given))
+
+
+def _size(given: argparse.Namespace) -> Size:
+    return Size(
+        sessions=given.sessions,
+        nodes=given.nodes,
+        stock=given.stock,
+        one_shots_per_s=given.one_shots,
+    )
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -137,7 +161,7 @@ def _run_faults(given: argparse.Namespace) -> int:
         faults=given.only or tuple(FAULTS),
         seed=given.seed,
         out=out,
-        sessions=given.sessions,
+        size=_size(given),
         isolation=given.isolation,
     )
     rows = asyncio.run(_ended_by_signals(in_turn.run_each(order, say)))
@@ -180,6 +204,14 @@ def _conclude(found: Findings, folder: Path) -> int:
         console.print(f"user error: {error}", markup=False)
     console.print(f"verdict: {found.verdict.verdict}; report: {folder / app.PAGE}", markup=False)
     return {"true": 0, "false": EXIT_FALSE, "unknown": EXIT_UNKNOWN}[found.verdict.verdict]
+
+
+def _keep(given: argparse.Namespace) -> int:
+    found = app.judge_folder(given.folder)
+    files = keep(found, given.folder, given.into, int(given.history_mb * 1e6))
+    for path in files:
+        say(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
+    return 0
 
 
 def _compare(a: Path, b: Path) -> int:

@@ -14,7 +14,7 @@ import msgspec
 
 from chaos.adapters.cluster import Embedded, embedded
 from chaos.adapters.doors import POOL, SdkDoor
-from chaos.adapters.history_file import HistoryFile, read_history
+from chaos.adapters.history_file import HISTORY, HistoryFile, history_in, read_history
 from chaos.adapters.machine import describe_machine, find_commit, read_waited_s
 from chaos.adapters.observer import Observer, count_unseen, observe
 from chaos.adapters.screen import Screen
@@ -34,7 +34,7 @@ from shared.pools import PoolSpec
 
 CLIENTS = 6
 """Connections of each way, shared by the users."""
-HISTORY, PAGE, DATA = "history.jsonl", "report.html", "report.json"
+PAGE, DATA = "report.html", "report.json"
 LAST_READ_S = 90.0
 
 Say = Callable[[str], None]
@@ -73,7 +73,7 @@ def judge_folder(folder: Path) -> Findings:
         ValueError: it is no history.
         OSError: it can't be read, or the report not be written.
     """
-    found = conclude(read_history(folder / HISTORY))
+    found = conclude(read_history(history_in(folder)))
     (folder / DATA).write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
     (folder / PAGE).write_text(page(found), encoding="utf-8")
     return found

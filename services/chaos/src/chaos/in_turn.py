@@ -9,7 +9,7 @@ import msgspec
 
 from chaos import app
 from chaos.core.report.faults import FaultRow, not_done, row_of, to_markdown
-from chaos.core.scenario import alone, scaled
+from chaos.core.scenario import Size, alone, fitted
 from chaos.nemesis import FAULTS
 from shared.errors import ServiceError
 
@@ -25,7 +25,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     out: Path
     """A new folder: the table, and the history and report of each fault in a folder of its own."""
-    sessions: int | None = None
+    size: Size = Size()
     isolation: str = "auto"
 
 
@@ -48,9 +48,7 @@ async def run_each(order: Round, say: Say) -> list[FaultRow]:
 
 
 async def _one(order: Round, fault: str, say: Say) -> FaultRow:
-    scenario = alone(fault, FAULTS[fault].lasts_s)
-    if order.sessions:
-        scenario = scaled(scenario, order.sessions)
+    scenario = fitted(alone(fault, FAULTS[fault].lasts_s), order.size)
     run = app.Order(
         scenario=scenario, seed=order.seed, out=order.out / fault, isolation=order.isolation
     )

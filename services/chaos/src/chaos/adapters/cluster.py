@@ -74,6 +74,17 @@ class Embedded:
                     found[stream] = leader
         return found
 
+    async def behind(self, server: str) -> list[str]:
+        """Return the streams of which a server does not have all that their leaders have."""
+        names = (await self.admin.js_api("STREAM.NAMES", {}, timeout_s=ASK_S))["streams"]
+        found = []
+        for name in names:
+            info = await self.admin.js_api(f"STREAM.INFO.{name}", {}, timeout_s=ASK_S)
+            replicas = (info.get("cluster") or {}).get("replicas") or ()
+            if any(one["name"] == server and not one.get("current") for one in replicas):
+                found.append(name)
+        return found
+
     def hold(self) -> None:
         """Let the supervisor start nothing again from now on."""
         self._holds += 1

@@ -51,10 +51,8 @@ class SdkDoor:
         try:
             async with asyncio.timeout(GIVE_UP_S):
                 return _told(await _listen(running, hears))
-        except TimeoutError:
-            return Told(is_definite=False, error=f"no result within {GIVE_UP_S:g} s")
-        except ServiceError as exc:
-            return _failed(exc)
+        except (TimeoutError, ServiceError) as exc:
+            return _not_told(exc)
         finally:
             self._listening.discard(hears)
             await running.forget()
@@ -72,10 +70,13 @@ class SdkDoor:
         ask = ReadFile(path=path)
         try:
             running = await self._client.publish_next(session, ask, {"task_id": task})
-            running.ignore_events()
-            result = await running.result(wait_s=GIVE_UP_S)
         except ServiceError as exc:
             return _failed(exc)
+        running.ignore_events()
+        try:
+            result = await running.result(wait_s=GIVE_UP_S)
+        except (TimeoutError, ServiceError) as exc:
+            return _not_told(exc)
         told = _told(result)
         return Told(
             is_definite=told.is_definite,
@@ -108,6 +109,16 @@ def _failed(exc: ServiceError) -> Told:
         error=f"{exc.code}: {exc}",
         did_nothing=exc.definite,
     )
+
+
+def _not_told(exc: TimeoutError | ServiceError) -> Told:
+    """Return what is known of a task that was accepted, when nobody could say what became of it: nothing.
+
+    However definite the error is: it tells of the question, not of the task.
+    """
+    if isinstance(exc, ServiceError):
+        return Told(is_definite=False, error=f"{exc.code}: {exc}")
+    return Told(is_definite=False, error=f"no result within {GIVE_UP_S:g} s")
 
 
 def _told(result: Result) -> Told:

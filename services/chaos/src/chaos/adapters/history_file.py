@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import time
 from collections.abc import Iterator
@@ -11,6 +12,11 @@ from typing import Self
 
 from chaos.core.history import History, gather
 from chaos.core.rows import AnyRow, of_line, to_line
+
+HISTORY = "history.jsonl"
+COMPRESSED = ".xz"
+"""A history that is kept for others to judge."""
+DECIMALS = 6
 
 
 class HistoryFile:
@@ -47,8 +53,8 @@ class HistoryFile:
         return int(time.time() * 1000)
 
     def now(self) -> float:
-        """Return seconds since the run began."""
-        return time.monotonic() - self._began
+        """Return seconds since the run began, to the microsecond."""
+        return round(time.monotonic() - self._began, DECIMALS)
 
     def write(self, row: AnyRow) -> None:
         """Append a row by one write, without a buffer of ours."""
@@ -83,6 +89,20 @@ def read_history(path: Path) -> History:
     return gather(rows, is_torn=is_torn)
 
 
+def history_in(folder: Path) -> Path:
+    """Return where a folder has its history, compressed or not; where it should be, if it has none."""
+    plain = folder / HISTORY
+    packed = plain.with_name(HISTORY + COMPRESSED)
+    return packed if packed.exists() and not plain.exists() else plain
+
+
 def _lines(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        yield from file
+    if path.suffix != COMPRESSED:
+        with path.open("rb") as file:
+            yield from file
+        return
+    try:
+        with lzma.open(path, "rb") as packed:
+            yield from packed
+    except (lzma.LZMAError, EOFError) as exc:
+        raise ValueError(f"{path} is damaged: {exc}") from exc

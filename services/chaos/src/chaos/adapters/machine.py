@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 GIT_S = 10.0
+REPORTS = ("benchmarks/results", "docs/results", "README.md")
+"""What a run that is kept changes itself: no change of what is run."""
 PRESSURE = Path("/proc/pressure/cpu")
 
 
@@ -33,7 +35,9 @@ def find_commit() -> str:
     found = _git("rev-parse", "--short=10", "HEAD")
     if not found:
         return "unknown"
-    changed = _git("status", "--porcelain", "--", ":/", ":(exclude,top)benchmarks/results")
+    changed = _git(
+        "status", "--porcelain", "--", ":/", *(f":(exclude,top){path}" for path in REPORTS)
+    )
     return found + ("-dirty" if changed else "")
 
 

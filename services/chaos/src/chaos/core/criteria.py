@@ -20,6 +20,11 @@ Figure = Literal[
     "error_share",
     "queue_gap_s",
     "fences",
+    "turn_p99_ratio",
+    "delay_max_s",
+    "settled_s",
+    "over_share",
+    "start_gap_s",
 ]
 
 
@@ -48,6 +53,14 @@ def _recover(
     )
 
 
+MANAGERS: Mapping[Figure, float] = {
+    "fences": 0,
+    "delay_max_s": 5,
+    "start_gap_s": 5,
+    "over_share": 0.1,
+    "error_share": 0,
+}
+CHECKPOINTERS: Mapping[Figure, float] = {"fences": 0, "delay_max_s": 10, "error_share": 0}
 CRITERIA: Mapping[str, Criteria] = {
     "nodes-killed": _recover("1", 1, (3.5, 7, 12), 0.001),
     "nodes-vanish": _recover("1b", 4.5, (7, 10, 15), 0.001),
@@ -56,24 +69,24 @@ CRITERIA: Mapping[str, Criteria] = {
     "nodes-stopped": _recover("4", 4.5, (7, 10, 15), 0.001),
     "nodes-cut-to-servers": _recover("5", 4.5, (7, 10, 20), 0.001),
     "nodes-cut-from-servers": _recover("5", 4.5, (7, 10, 20), 0.001),
-    "lossy-network": Criteria("6", {"fences": 0, "error_share": 0.005}),
+    "lossy-network": Criteria("6", {"fences": 0, "turn_p99_ratio": 3, "error_share": 0.005}),
     "slow-store": Criteria("7", {"fences": 0, "error_share": 0.005}),
-    "node-disk-full": Criteria("8", {"error_share": 0.01}),
-    "server-disk-full": Criteria("8", {"error_share": 0.01}),
-    "store-disk-full": Criteria("8", {"error_share": 0.01}),
+    "node-disk-full": Criteria("8", {"settled_s": 30, "error_share": 0.01}),
+    "server-disk-full": Criteria("8", {"settled_s": 30, "error_share": 0.01}),
+    "store-disk-full": Criteria("8", {"settled_s": 30, "error_share": 0.01}),
     "clock-jumps": Criteria("9", {"fences": 0, "error_share": 0}),
     "server-wiped": Criteria("10", {"error_share": 0}),
-    "power-loss": Criteria("11", {}),
+    "power-loss": Criteria("11", {"delay_max_s": 20}),
     "server-damaged": Criteria("12", {"error_share": 0}),
     "server-truncated": Criteria("12", {"error_share": 0}),
     "snapshots-damaged": Criteria("12", {"error_share": 0.001}),
     "double-fault": _recover("14", 10, (10, 15, 25), 0.005),
     "killed-while-saving": Criteria("15", {"error_share": 0}),
     "killed-while-restoring": Criteria("16", {"error_share": 0.001}),
-    "pool-manager-killed": Criteria("17", {"fences": 0, "error_share": 0}),
-    "pool-managers-killed": Criteria("17", {"fences": 0, "error_share": 0}),
-    "checkpointer-killed": Criteria("18", {"fences": 0, "error_share": 0}),
-    "checkpointer-stopped": Criteria("18", {"fences": 0, "error_share": 0}),
+    "pool-manager-killed": Criteria("17", MANAGERS),
+    "pool-managers-killed": Criteria("17", MANAGERS),
+    "checkpointer-killed": Criteria("18", CHECKPOINTERS),
+    "checkpointer-stopped": Criteria("18", CHECKPOINTERS),
     "poison-task": Criteria("19", {"error_share": 0}),
     "nodes-killed-in-burst": _recover("20", 1, (10, 11, 21), 0.01),
     "processor-hogs": Criteria("+", {"fences": 0, "error_share": 0.005}),

@@ -123,14 +123,11 @@ def _follow(hit: Hit, versions: Sequence[Version], found: Tables) -> None:
     if call is None:
         return
     hit.task, hit.is_once = call.invoke.task, call.invoke.f == "once"
-    result = next(
-        (
-            one
-            for one in found.results.get(hit.session, ())
-            if one.task == hit.task and one.epoch > hit.epoch
-        ),
-        None,
-    )
+    results = [one for one in found.results.get(hit.session, ()) if one.task == hit.task]
+    if any(one.epoch == hit.epoch for one in results):  # its owner had just stored it
+        hit.kind = "idle"
+        return
+    result = next((one for one in results if one.epoch > hit.epoch), None)
     if result is None:
         return
     steps = [one for one in found.effects.get(hit.task, ()) if one.epoch == result.epoch]

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 import msgspec
 
+from chaos.core.around import Around, around
 from chaos.core.check.fences import fences_of
 from chaos.core.criteria import CRITERIA
 from chaos.core.history import Call, History
 from chaos.core.hits import NOT_RECOVERED_S, PARTS, Hit, hits_of, tables
 from chaos.core.rows import Nemesis
 from chaos.core.stats import Spread, longest_gap, spread
+from shared.percentiles import percentile
 
 ERR_WINDOW_S = 120.0
 SLOW_S = 30.0
@@ -46,7 +48,19 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True):
     """Longest gap between PubAcks of one-shots."""
     out_start_s: float
     """Longest gap between first instructions of one-shots."""
+    around: Around = Around()
     hits: tuple[Hit, ...] = ()
+
+
+class Baseline(msgspec.Struct, frozen=True, kw_only=True):
+    """How it was before the first fault."""
+
+    until_s: float
+    calls: int
+    error_share: float
+    fences: int
+    """Owners that were fenced though nothing was broken."""
+    turn_p99_s: float | None = None
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +80,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     reattached_without_gap: int
     latency: Spread
     """Of turns before the first fault, seconds."""
+    baseline: Baseline
     pressure: Spread
     fences: int
 
@@ -80,8 +95,13 @@ def measure(history: History) -> Measured:
     bad = [call for call in history.calls if is_error(call, history.end_s)]
     sessions = {call.invoke.session for call in turns if call.is_ok}
     lost_s = sum(
-        hit.recover_s or 0.0 for impact in impacts for hit in impact.hits if hit.kind != "idle"
+        _recover_s(hit, history) for impact in impacts for hit in impact.hits if hit.kind != "idle"
     )
+    quick = [
+        call.ended_at - call.invoke.time
+        for call in turns
+        if call.is_ok and call.invoke.kind != "long" and call.ended_at < first_s
+    ]
     cuts = [cut for cut in history.cuts if cut.type == "cut"]
     gaps = {cut.task for cut in history.cuts if cut.type == "gap"}
     attached = [cut for cut in history.cuts if cut.type == "attached"]
@@ -97,13 +117,21 @@ def measure(history: History) -> Measured:
         disconnects=len(cuts),
         reattached=len(attached),
         reattached_without_gap=sum(cut.task not in gaps for cut in attached),
-        latency=spread(
-            call.ended_at - call.invoke.time
-            for call in turns
-            if call.is_ok and call.invoke.kind != "long" and call.ended_at < first_s
-        ),
+        latency=spread(quick),
+        baseline=_baseline(history, first_s, quick),
         pressure=spread(gauge.pressure for gauge in history.gauges),
         fences=len(fences_of(history)),
+    )
+
+
+def _baseline(history: History, first_s: float, turns: Sequence[float]) -> Baseline:
+    calls = [call for call in history.calls if call.invoke.time < first_s]
+    return Baseline(
+        until_s=first_s,
+        calls=len(calls),
+        error_share=sum(is_error(call, first_s) for call in calls) / max(1, len(calls)),
+        fences=sum(fence.time < first_s for fence in fences_of(history)),
+        turn_p99_s=percentile(turns, 99) if turns else None,
     )
 
 
@@ -152,7 +180,7 @@ def _impact(row: Nemesis, hits: Sequence[Hit], history: History) -> Impact:
         asked=sum(hit.kind == "asked" for hit in hits),
         idle=sum(hit.kind == "idle" for hit in hits),
         detect=spread(_detect_s(hit, history) for hit in hits),
-        recover=spread(hit.recover_s for hit in useful),
+        recover=spread(_recover_s(hit, history) for hit in useful),
         home=spread(hit.home_s for hit in hits),
         not_recovered=sum(
             hit.recover_s is None or hit.recover_s > NOT_RECOVERED_S for hit in useful
@@ -166,6 +194,7 @@ def _impact(row: Nemesis, hits: Sequence[Hit], history: History) -> Impact:
         redo=_redo({hit.task for hit in useful if hit.task}, history),
         out_queue_s=longest_gap(acks, *span),
         out_start_s=longest_gap(starts, *span),
+        around=around(row, history),
         hits=tuple(hits),
     )
 
@@ -174,6 +203,11 @@ def _detect_s(hit: Hit, history: History) -> float | None:
     """Return how long an owner went without being fenced: to the end of the run where it had to be and never was."""
     must_be_fenced = hit.fault in CRITERIA and "detect_p95_s" in CRITERIA[hit.fault].most
     return history.end_s - hit.at_s if must_be_fenced and hit.is_still_owned else hit.detect_s
+
+
+def _recover_s(hit: Hit, history: History) -> float:
+    """Return how long a session with something to do stood still: to the end of the run where it did not go on."""
+    return history.end_s - hit.at_s if hit.recover_s is None else hit.recover_s
 
 
 def _redo(tasks: set[str], history: History) -> float:

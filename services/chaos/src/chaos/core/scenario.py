@@ -103,6 +103,7 @@ ALONE_AT_S, ALONE_AFTER_S = 40.0, 45.0
 """A fault alone: when it comes, and how long the load goes on after it was healed."""
 ALONE = "fault-"
 """Of the names of such runs."""
+STOCK_MIN = 8
 QUIET_DRAIN_S = 45.0
 """Nothing is to be made up for where nothing was broken."""
 
@@ -138,7 +139,26 @@ def quiet(seconds: float, sessions: int) -> Scenario:
     )
 
 
-def scaled(scenario: Scenario, sessions: int) -> Scenario:
-    """Return a scenario for another number of sessions."""
-    stock = max(8, round(scenario.stock * sessions / scenario.sessions))
-    return replace(scenario, sessions=sessions, stock=stock)
+class Size(msgspec.Struct, frozen=True, kw_only=True):
+    """Another size of a run; None: as the scenario has it."""
+
+    sessions: int | None = None
+    nodes: int | None = None
+    stock: int | None = None
+    """Workers that wait; by default in proportion to the sessions."""
+    one_shots_per_s: float | None = None
+
+
+def fitted(scenario: Scenario, size: Size) -> Scenario:
+    """Return a scenario in another size."""
+    sessions = size.sessions or scenario.sessions
+    stock = scenario.stock
+    if sessions != scenario.sessions:
+        stock = max(STOCK_MIN, round(stock * sessions / scenario.sessions))
+    return replace(
+        scenario,
+        sessions=sessions,
+        nodes=size.nodes or scenario.nodes,
+        stock=stock if size.stock is None else size.stock,
+        one_shots_per_s=size.one_shots_per_s or scenario.one_shots_per_s,
+    )

@@ -34,6 +34,11 @@ def spread(values: Iterable[float | None]) -> Spread:
     )
 
 
+def longest(points: Iterable[tuple[float, float]]) -> float:
+    """Return the largest value of a line; 1 where it has none, so that there is something to draw an axis by."""
+    return max((value for _, value in points), default=1.0)
+
+
 def longest_gap(times: Sequence[float], begin_s: float, end_s: float) -> float:
     """Return the longest time between two neighbours that lies in a span, at least in part.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 from agent_sandbox.embedded.procs import ProcessId, wait_gone
@@ -14,9 +16,12 @@ from chaos.nemesis.base import Base, aside
 from chaos.nemesis.choice import flipped, flips, leader_of_most
 from chaos.ports import Injected, NoVictim, Site
 from shared import subjects
+from shared.errors import ServiceError
 from shared.ids import SHARDS
 
 QUEUES = tuple(subjects.queue_stream(shard) for shard in range(SHARDS))
+CATCH_UP_S = 30.0
+POLL_S = 0.5
 ENDS_S = 15.0
 """Longest wait for a server that was asked to end."""
 DAMAGED_BLOCKS = 3
@@ -104,7 +109,7 @@ class LeaderEnded(OfServer):
 
 
 class ServerWiped(OfServer):
-    """A server loses all its data, and comes back empty at once."""
+    """A server loses all its data, and comes back empty at once; it has to have caught up with the others in time."""
 
     name = "server-wiped"
     lasts_s = 40.0
@@ -113,6 +118,7 @@ class ServerWiped(OfServer):
         """See `Base`."""
         super().__init__(site, dice)
         self._emptied = False
+        self._catching: asyncio.Task[float | None] | None = None
 
     async def inject(self) -> Injected:
         """See `Fault`."""
@@ -122,11 +128,37 @@ class ServerWiped(OfServer):
         await aside(shutil.rmtree, store)
         self._emptied = not store.exists()
         self.release()
+        self._catching = asyncio.create_task(self._caught_up(name, process))
         return self.done([name], at_s)
+
+    async def _caught_up(self, name: str, dead: ProcessId) -> float | None:
+        """Return how long the new process took until it had all of each stream, twice in a row; None: too long."""
+        began_s, looks = self.site.now(), 0
+        while self.site.now() < began_s + CATCH_UP_S:
+            anew = processes.alive(self.site.rows("server")).get(name)
+            with suppress(ServiceError):
+                behind = await self.site.behind(name)
+                looks = looks + 1 if anew not in (None, dead) and not behind else 0
+            if looks == 2:
+                return self.site.now() - began_s
+            await asyncio.sleep(POLL_S)
+        return None
+
+    async def heal(self) -> None:
+        """See `Fault`."""
+        if self._catching is not None:
+            await asyncio.wait({self._catching})
+        await super().heal()
 
     async def missed(self) -> str:
         """See `Base`."""
         return await super().missed() or ("" if self._emptied else "its data stayed")
+
+    async def failed(self) -> str:
+        """See `Base`."""
+        if self._catching is None or self._catching.result() is not None:
+            return ""
+        return f"the server had not caught up after {CATCH_UP_S:g} s"
 
 
 class ServerDamaged(OfServer):

@@ -44,6 +44,14 @@ class Site(Protocol):
         """Return the server that leads each of the streams; those whose leader is not known are left out."""
         ...
 
+    async def behind(self, server: str) -> list[str]:
+        """Return the streams of which a server does not have all that their leaders have.
+
+        Raises:
+            ServiceError: nobody can say.
+        """
+        ...
+
     def hold(self) -> None:
         """Let the supervisor start nothing again from now on. Holds are counted."""
         ...

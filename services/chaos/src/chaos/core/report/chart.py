@@ -12,8 +12,50 @@ WIDTH, HEIGHT = 900, 260
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 30, 34
 COLOURS = ("#1f66b0", "#c0392b", "#1a7f37", "#b8860b", "#6b3fa0", "#5a6570")
 MARKS_MAX = 12
+MARK_ROWS = 4
+BAR_LEFT, BAR_RIGHT, BAR_STEP = 230, 70, 26
+TITLE = 34
+NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
+"""A file of its own needs it; it is a name, nothing is fetched from there."""
+LETTER = 6
+"""Width of one in a legend."""
+TURN_BACK = 0.7
+"""What stands further to the right is written to the left of its mark."""
+STYLE = """
+svg { width: 100%; height: auto } svg text { font: 11px system-ui, sans-serif; fill: #444 }
+.grid { stroke: #e6e6e6 } .mark { stroke: #888; stroke-dasharray: 3 3 } .level { stroke: #b3261e; stroke-dasharray: 5 4 }
+svg .mark-text { fill: #777; font-size: 10px } svg .title { font-size: 14px; font-weight: 600 }
+"""
 
 Point = tuple[float, float]
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """One picture."""
+
+    name: str
+    """Of its file."""
+    title: str
+    body: str
+    """What stands inside of the `svg` element."""
+    height: int = HEIGHT
+
+    def to_figure(self) -> str:
+        """Return it for a page that has `STYLE`, with its title above it."""
+        drawing = f"<svg {self._box(0)}>{self.body}</svg>"
+        return f"<figure><figcaption>{escape(self.title)}</figcaption>{drawing}</figure>"
+
+    def to_file(self) -> str:
+        """Return it as a file of its own, its title in it."""
+        head = f'<text x="{LEFT}" y="-12" class="title">{escape(self.title)}</text>'
+        back = (
+            f'<rect x="0" y="-{TITLE}" width="{WIDTH}" height="{self.height + TITLE}" fill="#fff"/>'
+        )
+        return f"<svg{NAMESPACE} {self._box(TITLE)}><style>{STYLE}</style>{back}{head}{self.body}</svg>\n"
+
+    def _box(self, above: int) -> str:
+        box = f"0 -{above} {WIDTH} {self.height + above}"
+        return f'viewBox="{box}" role="img" aria-label="{escape(self.title)}"'
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -28,6 +70,7 @@ class Line(msgspec.Struct, frozen=True):
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
     """A chart's axes and what is marked on them."""
 
+    name: str
     title: str
     x_max: float
     y_max: float
@@ -48,9 +91,9 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
 
-def chart(frame: Frame, lines: Sequence[Line]) -> str:
+def chart(frame: Frame, lines: Sequence[Line]) -> Picture:
     """Return a chart of lines."""
-    parts = [*_axes(frame)]
+    parts = [*_axes(frame), _legend([line.name for line in lines])]
     for place, line in enumerate(lines):
         colour = COLOURS[place % len(COLOURS)]
         if line.is_dots:
@@ -62,39 +105,37 @@ def chart(frame: Frame, lines: Sequence[Line]) -> str:
             parts.append(
                 f'<path d="{_path(frame, line)}" fill="none" stroke="{colour}" stroke-width="1.8"/>'
             )
-        parts.append(_legend(place, line.name, colour))
-    return _svg(frame.title, parts)
+    return Picture(frame.name, frame.title, "".join(parts))
 
 
 def bars(
-    title: str, names: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]], unit: str
-) -> str:
-    """Return horizontal bars, each stacked of named parts.
+    name: str, title: str, parts: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]]
+) -> Picture:
+    """Return horizontal bars, each stacked of named parts, in seconds.
 
     Args:
+        name: of its file.
         title: of the chart.
-        names: of the parts.
+        parts: their names.
         rows: each bar's name, and its parts.
-        unit: of the values.
     """
-    longest = max((sum(parts) for _, parts in rows), default=1.0) or 1.0
-    height = TOP + 26 * len(rows) + BOTTOM + 10
-    room = WIDTH - 190 - 70
-    parts_: list[str] = []
-    for place, name in enumerate(names):
-        parts_.append(_legend(place, name, COLOURS[place % len(COLOURS)], step=130))
-    for row, (name, values) in enumerate(rows):
-        top, x = TOP + 12 + 26 * row, 190.0
-        parts_.append(f'<text x="180" y="{top + 14}" text-anchor="end">{escape(name)}</text>')
+    longest = max((sum(values) for _, values in rows), default=1.0) or 1.0
+    room = WIDTH - BAR_LEFT - BAR_RIGHT
+    drawn = [_legend(parts)]
+    for row, (label, values) in enumerate(rows):
+        top, x = TOP + 12 + BAR_STEP * row, float(BAR_LEFT)
+        drawn.append(
+            f'<text x="{BAR_LEFT - 10}" y="{top + 14}" text-anchor="end">{escape(label)}</text>'
+        )
         for place, value in enumerate(values):
-            wide = value / longest * room
-            parts_.append(
-                f'<rect x="{x:.1f}" y="{top}" width="{max(0.0, wide):.1f}" height="19" '
-                f'fill="{COLOURS[place % len(COLOURS)]}"><title>{escape(names[place])} {value:.3f} {unit}</title></rect>'
+            wide = max(0.0, value / longest * room)
+            drawn.append(
+                f'<rect x="{x:.1f}" y="{top}" width="{wide:.1f}" height="19" '
+                f'fill="{COLOURS[place % len(COLOURS)]}"><title>{escape(parts[place])} {value:.3f} s</title></rect>'
             )
             x += wide
-        parts_.append(f'<text x="{x + 6:.1f}" y="{top + 14}">{sum(values):.2f} {unit}</text>')
-    return _svg(title, parts_, height)
+        drawn.append(f'<text x="{x + 6:.1f}" y="{top + 14}">{sum(values):.2f} s</text>')
+    return Picture(name, title, "".join(drawn), TOP + 12 + BAR_STEP * len(rows) + 10)
 
 
 def steps_of(values: Sequence[float]) -> list[Point]:
@@ -116,11 +157,14 @@ def nice(value: float) -> float:
 
 def _path(frame: Frame, line: Line) -> str:
     found: list[str] = []
-    for x, y in line.points:
-        at = f"{frame.x(x):.1f} {frame.y(y):.1f}"
+    before: float | None = None
+    for place, (x, y) in enumerate(line.points):
+        if line.is_step and y == before and place + 1 < len(line.points):
+            continue  # it goes on as it was
         if found and line.is_step:
             found.append(f"H{frame.x(x):.1f}")
-        found.append(("L" if found else "M") + at)
+        found.append(("L" if found else "M") + f"{frame.x(x):.1f} {frame.y(y):.1f}")
+        before = y
     return "".join(found)
 
 
@@ -141,11 +185,14 @@ def _axes(frame: Frame) -> list[str]:
         )
     for place, (at, name) in enumerate(frame.marks[:MARKS_MAX]):
         x = frame.x(at)
+        is_far = x > LEFT + TURN_BACK * (WIDTH - LEFT - RIGHT)
+        anchor, beside = ("end", x - 3) if is_far else ("start", x + 3)
         parts.append(
             f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}" class="mark"/>'
         )
         parts.append(
-            f'<text x="{x + 3:.1f}" y="{TOP + 10 + 12 * (place % 4)}" class="mark-text">{escape(name)}</text>'
+            f'<text x="{beside:.1f}" y="{TOP + 10 + 12 * (place % MARK_ROWS)}" text-anchor="{anchor}" '
+            f'class="mark-text">{escape(name)}</text>'
         )
     for value, name in frame.levels:
         y = frame.y(value)
@@ -161,18 +208,11 @@ def _axes(frame: Frame) -> list[str]:
     return parts
 
 
-def _legend(place: int, name: str, colour: str, step: int = 150) -> str:
-    x = LEFT + 10 + step * place
-    return (
-        f'<rect x="{x}" y="{TOP - 20}" width="10" height="10" fill="{colour}"/>'
-        f'<text x="{x + 14}" y="{TOP - 11}">{escape(name)}</text>'
-    )
-
-
-def _svg(title: str, parts: Sequence[str], height: int = HEIGHT) -> str:
-    return (
-        f"<figure><figcaption>{escape(title)}</figcaption>"
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title)}">'
-        + "".join(parts)
-        + "</svg></figure>"
-    )
+def _legend(names: Sequence[str]) -> str:
+    x, parts = LEFT + 10, []
+    for place, name in enumerate(names):
+        colour = COLOURS[place % len(COLOURS)]
+        parts.append(f'<rect x="{x}" y="{TOP - 20}" width="10" height="10" fill="{colour}"/>')
+        parts.append(f'<text x="{x + 14}" y="{TOP - 11}">{escape(name)}</text>')
+        x += 34 + LETTER * len(name)
+    return "".join(parts)

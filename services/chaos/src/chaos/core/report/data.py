@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import bisect
-import itertools
-from collections import defaultdict
 from collections.abc import Collection
 from typing import Any
 
 import msgspec
 
+from chaos.core.around import Around
 from chaos.core.criteria import CRITERIA, Outcome, together
 from chaos.core.history import History
-from chaos.core.hits import Hit
 from chaos.core.measure import Impact, Measured, measure
+from chaos.core.report.lines import Lines, lines_of
 from chaos.core.scenario import ALONE, LEADER_KILLED, NODES_KILLED
 from chaos.core.verdict import Verdict, judge
-from shared.percentiles import percentile
-
-BIN_S = 5.0
-Point = tuple[float, float]
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -51,22 +45,6 @@ LEADER_FAULTS = {LEADER_KILLED, "queue-leader-ended"}
 """Faults after which the queue may take nothing for a moment."""
 SIZES = ("sessions", "bound_at_fault", "sessions_hit")
 """Targets of the size of the run, not of the product."""
-
-
-class Lines(msgspec.Struct, frozen=True, kw_only=True):
-    """What pictures are drawn from."""
-
-    stalled: list[Point] = []
-    """Seconds, sessions."""
-    live: list[Point] = []
-    recovered: list[Point] = []
-    latency_p50: list[Point] = []
-    latency_p99: list[Point] = []
-    acks: list[Point] = []
-    """When a PubAck of a one-shot came, and seconds since the one before; the long ones."""
-    warm: list[Point] = []
-    bound: list[Point] = []
-    pressure: list[Point] = []
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +104,7 @@ def conclude(history: History) -> Findings:
         figures=figures,
         targets=_targets(run, faults),
         measured=measured,
-        lines=_lines(history, measured),
+        lines=lines_of(history, measured),
         end_s=history.end_s,
         think=max((gauge.think for gauge in history.gauges), default=1.0),
     )
@@ -149,6 +127,7 @@ def _targets(run: str, faults: Collection[str]) -> dict[str, Target]:
 def _figures(measured: Measured, verdict: Verdict) -> dict[str, float]:
     """Return the figures by their names; one that was not measured is not among them."""
     first = _first(measured, NODES_KILLED) or next(iter(measured.impacts), None)
+    near = first.around if first else Around()
     leader = next((one for one in measured.impacts if one.fault in LEADER_FAULTS), None)
     found: dict[str, float | None] = {
         "sessions": measured.sessions,
@@ -167,8 +146,14 @@ def _figures(measured: Measured, verdict: Verdict) -> dict[str, float]:
         "order": verdict.counts["order"],
         "false_fences": verdict.counts["false"],
         "fences": measured.fences,
+        "mttd_s": first.detect.mean if first else None,
+        "mttr_s": first.recover.mean if first else None,
+        "not_recovered": first.not_recovered if first else None,
         "stall": measured.stall,
         "redo": first.redo if first else None,
+        "start_gap_s": first.out_start_s if first else None,
+        **msgspec.structs.asdict(near),
+        "baseline_p99_s": measured.baseline.turn_p99_s,
         "turns": measured.turns,
         "one_shots": measured.one_shots,
         "verdict": 1.0 if verdict.verdict == "true" else 0.0,
@@ -178,56 +163,3 @@ def _figures(measured: Measured, verdict: Verdict) -> dict[str, float]:
 
 def _first(measured: Measured, fault: str) -> Impact | None:
     return next((one for one in measured.impacts if one.fault == fault), None)
-
-
-def _lines(history: History, measured: Measured) -> Lines:
-    hits = [hit for impact in measured.impacts for hit in impact.hits if not hit.is_once]
-    stalled, recovered, live = _standing(history, hits)
-    p50, p99 = _latencies(history)
-    acks = sorted(one.time for one in history.accepted if one.is_once)
-    gaps = [(after, after - before) for before, after in itertools.pairwise(acks)]
-    return Lines(
-        stalled=stalled,
-        live=live,
-        recovered=recovered,
-        latency_p50=p50,
-        latency_p99=p99,
-        acks=sorted(sorted(gaps, key=lambda gap: -gap[1])[:400]),
-        warm=[(one.time, pool[0]) for one in history.gauges for pool in one.pools.values()],
-        bound=[(one.time, pool[2]) for one in history.gauges for pool in one.pools.values()],
-        pressure=[(one.time, one.pressure) for one in history.gauges if one.pressure is not None],
-    )
-
-
-def _standing(history: History, hits: list[Hit]) -> tuple[list[Point], list[Point], list[Point]]:
-    """Return how many sessions were stalled, had recovered and were live, second by second."""
-    made = sorted(
-        min(call.ended_at for call in calls if call.is_ok)
-        for calls in history.by_session().values()
-        if calls[0].invoke.f == "append" and any(call.is_ok for call in calls)
-    )
-    begins = sorted(hit.at_s for hit in hits)
-    ends = sorted(_back_at(hit) for hit in hits)
-    stalled, recovered, live = [], [], []
-    for second in range(int(history.end_s) + 1):
-        down = bisect.bisect_right(begins, second) - bisect.bisect_right(ends, second)
-        stalled.append((float(second), float(down)))
-        recovered.append((float(second), float(bisect.bisect_right(ends, second))))
-        live.append((float(second), float(bisect.bisect_right(made, second) - down)))
-    return stalled, recovered, live
-
-
-def _back_at(hit: Hit) -> float:
-    """Return when a session that was hit went on: with its task, or, where it had none, with a new owner."""
-    moment = hit.home_at if hit.kind == "idle" else hit.useful_at
-    return float("inf") if moment is None else moment
-
-
-def _latencies(history: History) -> tuple[list[Point], list[Point]]:
-    bins: dict[int, list[float]] = defaultdict(list)
-    for call in history.calls:
-        if call.is_ok and call.invoke.f == "append" and call.invoke.kind != "long":
-            bins[int(call.ended_at // BIN_S)].append(call.ended_at - call.invoke.time)
-    p50 = [(place * BIN_S, percentile(values, 50)) for place, values in sorted(bins.items())]
-    p99 = [(place * BIN_S, percentile(values, 99)) for place, values in sorted(bins.items())]
-    return p50, p99

@@ -12,6 +12,7 @@ from chaos.core.scenario import ALONE
 
 SHOWN = (
     "sessions_hit", "detect_p95_s", "recover_p50_s", "recover_p95_s", "recover_max_s", "error_share", "queue_gap_s", "fences",
+    "delay_max_s", "settled_s", "restock_s",
 )  # fmt: skip
 
 

@@ -8,8 +8,9 @@ from html import escape
 from chaos.core.check.book import MEANING
 from chaos.core.hits import PARTS
 from chaos.core.measure import Impact
-from chaos.core.report.chart import Frame, Line, bars, chart, nice, steps_of
+from chaos.core.report import chart
 from chaos.core.report.data import Findings
+from chaos.core.report.pictures import pictures
 from chaos.core.stats import Spread
 
 STYLE = """
@@ -19,10 +20,11 @@ table { border-collapse: collapse; margin: .6rem 0; font-size: .9rem } td, th { 
 td:first-child, th:first-child { text-align: left; padding-left: 0 } tr { border-bottom: 1px solid #e4e4e4 }
 th { font-weight: 600 } .true, .met { color: #1a7f37 } .false, .missed { color: #b3261e } .unknown { color: #9a6700 }
 .verdict { font-weight: 700 } figure { margin: 1rem 0 } figcaption { font-weight: 600 }
-svg { width: 100%; height: auto } svg text { font: 11px system-ui, sans-serif; fill: #444 }
-.grid { stroke: #e6e6e6 } .mark { stroke: #888; stroke-dasharray: 3 3 } .level { stroke: #b3261e; stroke-dasharray: 5 4 }
-svg .mark-text { fill: #777; font-size: 10px } .small { color: #666; font-size: .85rem }
+.small { color: #666; font-size: .85rem }
 """
+
+
+_HISTORY = "The raw history lies beside this file, unless its own page says why not."
 
 
 def page(found: Findings) -> str:
@@ -30,11 +32,12 @@ def page(found: Findings) -> str:
     name = f"Chaos: {found.run}, seed {found.seed}"
     parts = [
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(name)}</title>',
-        f"<style>{STYLE}</style></head><body><h1>{escape(name)}</h1>",
+        f"<style>{STYLE}{chart.STYLE}</style></head><body><h1>{escape(name)}</h1>",
         _verdict(found),
-        *_pictures(found),
+        *(picture.to_figure() for picture in pictures(found)),
         _targets(found),
         _impacts(found.measured.impacts),
+        _around(found.measured.impacts),
         _parts(found.measured.impacts),
         _checks(found),
         _errors(found),
@@ -56,6 +59,13 @@ def _verdict(found: Findings) -> str:
         f"{measured.sessions} sessions, {measured.turns} turns and {measured.one_shots} one-shots in {found.end_s:.0f} s; "
         f"{len(measured.impacts)} faults; users with an error: {measured.users_with_error}.</p>"
     ]
+    calm = measured.baseline
+    if calm.turn_p99_s is not None and measured.latency.p50 is not None:
+        lines.append(
+            f"<p>Before the first fault, {calm.until_s:.0f} s: turns took P50 {measured.latency.p50:.2f} s, "
+            f"P99 {calm.turn_p99_s:.2f} s, of which the stubbed model takes 0.8 to 4 s; errors {calm.error_share:.2%} of "
+            f"{calm.calls} calls; owners fenced {calm.fences}.</p>"
+        )
     lines += [f'<p class="unknown">Unknown: {escape(why)}.</p>' for why in verdict.unknowns]
     if found.think > 1:
         lines.append(
@@ -63,83 +73,6 @@ def _verdict(found: Findings) -> str:
             f"{found.think:.2f} times longer than planned.</p>"
         )
     return "\n".join(lines)
-
-
-def _pictures(found: Findings) -> list[str]:
-    lines, impacts = found.lines, found.measured.impacts
-    marks = [(impact.at_s, impact.fault) for impact in impacts]
-    most = max((y for _, y in lines.live), default=1.0)
-    drawn = [
-        chart(
-            Frame(title="Sessions", x_max=found.end_s, y_max=nice(most), marks=marks),
-            [
-                Line("live", lines.live, is_step=True),
-                Line("stalled", lines.stalled, is_step=True),
-                Line("recovered, in all", lines.recovered, is_step=True),
-            ],
-        )
-    ]
-    times = {
-        f"{impact.fault} at {impact.at_s:.0f} s": _recovered(impact)
-        for impact in impacts
-        if _recovered(impact)
-    }
-    if times:
-        longest = nice(max(max(values) for values in times.values()))
-        drawn.append(
-            chart(
-                Frame(
-                    title="From the fault to the first acknowledged step: share of the sessions that had something to do",
-                    x_max=longest,
-                    y_max=1,
-                ),
-                [Line(name, steps_of(values)) for name, values in times.items()],
-            )
-        )
-        rows = [
-            (f"{impact.fault}", [impact.parts.get(part, 0.0) for part in PARTS])
-            for impact in impacts
-            if impact.parts
-        ]
-        drawn.append(bars("What that time consists of (mean)", PARTS, rows, "s"))
-    worst = max((y for _, y in lines.latency_p99), default=1.0)
-    drawn.append(
-        chart(
-            Frame(
-                title="Turns: seconds until the result",
-                x_max=found.end_s,
-                y_max=nice(worst),
-                marks=marks,
-            ),
-            [Line("P50", lines.latency_p50), Line("P99", lines.latency_p99)],
-        )
-    )
-    gap = max((y for _, y in lines.acks), default=1.0)
-    drawn.append(
-        chart(
-            Frame(
-                title="Queue: seconds between two PubAcks of new tasks (the 400 longest)",
-                x_max=found.end_s,
-                y_max=nice(max(gap, 1.0)),
-                marks=marks,
-                levels=[(1.0, "to reach")],
-            ),
-            [Line("gap", lines.acks, is_dots=True)],
-        )
-    )
-    pods = max((y for _, y in [*lines.warm, *lines.bound]), default=1.0)
-    drawn.append(
-        chart(
-            Frame(title="Pool", x_max=found.end_s, y_max=nice(pods), marks=marks, y_name="pods"),
-            [Line("warm", lines.warm, is_step=True), Line("bound", lines.bound, is_step=True)],
-        )
-    )
-    return drawn
-
-
-def _recovered(impact: Impact) -> list[float]:
-    times = [hit.recover_s for hit in impact.hits if hit.kind != "idle"]
-    return [time for time in times if time is not None]
 
 
 def _targets(found: Findings) -> str:
@@ -162,6 +95,7 @@ def _impacts(impacts: Sequence[Impact]) -> str:
             _spread(one.detect),
             _spread(one.recover),
             _spread(one.home),
+            _means(one.detect.mean, one.recover.mean),
             f"{one.error_share:.2%}",
             f"{one.redo:.1%}",
             f"{one.out_queue_s:.2f}",
@@ -172,13 +106,37 @@ def _impacts(impacts: Sequence[Impact]) -> str:
     ]
     head = [
         "fault", "sessions hit", "in a task / asked / idle", "detect P50 / P95 / max", "recover P50 / P95 / max",
-        "new owner P50 / P95 / max", "errors", "redone", "queue gap", "start gap", "not recovered",
+        "new owner P50 / P95 / max", "MTTD / MTTR", "errors", "redone", "queue gap", "start gap", "not recovered",
     ]  # fmt: skip
     where = "".join(
         f'<p class="small">{escape(one.fault)}: {escape(", ".join(one.targets))} {escape(one.detail)}</p>'
         for one in impacts
     )
     return "<h2>Faults (seconds)</h2>" + _table(head, rows) + where
+
+
+def _around(impacts: Sequence[Impact]) -> str:
+    rows = [
+        [
+            f"{one.fault} at {one.at_s:.0f} s",
+            *(
+                "-" if value is None else f"{value:.2f}"
+                for value in (
+                    one.around.turn_p99_ratio,
+                    one.around.delay_max_s,
+                    one.around.settled_s,
+                    one.around.restock_s,
+                    one.around.over_share,
+                )
+            ),
+        ]
+        for one in impacts
+    ]
+    head = [
+        "fault", "turns' P99 by that before", "longest delay, s", "settled after healing, s", "stock back after, s",
+        "over stock, share",
+    ]  # fmt: skip
+    return "<h2>Those who were not hit, and the pool</h2>" + _table(head, rows)
 
 
 def _parts(impacts: Sequence[Impact]) -> str:
@@ -226,8 +184,12 @@ def _header(found: Findings) -> str:
     )
     return (
         f'<h2>Run</h2><p class="small">Commit {escape(found.commit)}; {escape(machine)}; processor pressure (PSI some) '
-        f"{shown}. Settings: {escape(settings)}. The raw history lies beside this file.</p>"
+        f"{shown}. Settings: {escape(settings)}. {_HISTORY}</p>"
     )
+
+
+def _means(detect: float | None, recover: float | None) -> str:
+    return " / ".join("-" if mean is None else f"{mean:.2f}" for mean in (detect, recover))
 
 
 def _spread(one: Spread) -> str:
