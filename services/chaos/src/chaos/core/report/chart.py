@@ -13,6 +13,7 @@ LEFT, RIGHT, TOP, BOTTOM = 56, 16, 30, 34
 COLOURS = ("#1f66b0", "#c0392b", "#1a7f37", "#b8860b", "#6b3fa0", "#5a6570")
 MARKS_MAX = 12
 MARK_ROWS = 4
+X_TICKS, Y_TICKS = 8, 5
 BAR_LEFT, BAR_RIGHT, BAR_STEP = 230, 70, 26
 TITLE = 34
 NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
@@ -147,6 +148,12 @@ def steps_of(values: Sequence[float]) -> list[Point]:
     return found
 
 
+def ticks(most: float, count: int) -> list[float]:
+    """Return round values from 0 to at most `most`, about so many."""
+    step = nice(most / count)
+    return [place * step for place in range(int(most / step + 1e-9) + 1)]
+
+
 def nice(value: float) -> float:
     """Return a round number that is not smaller."""
     if value <= 0:
@@ -170,19 +177,19 @@ def _path(frame: Frame, line: Line) -> str:
 
 def _axes(frame: Frame) -> list[str]:
     parts = []
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        y, x = frame.y(share * frame.y_max), frame.x(share * frame.x_max)
+    for value in ticks(frame.y_max, Y_TICKS):
+        y = frame.y(value)
         parts.append(
             f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>'
         )
-        parts.append(
-            f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{share * frame.y_max:g}</text>'
-        )
-        name = f" {frame.x_name}" if share == 1.0 else ""
-        anchor = "end" if share == 1.0 else "middle"
-        parts.append(
-            f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="{anchor}">{share * frame.x_max:g}{name}</text>'
-        )
+        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>')
+    below = HEIGHT - BOTTOM + 16
+    for value in ticks(frame.x_max, X_TICKS):
+        x = frame.x(value)
+        parts.append(f'<text x="{x:.1f}" y="{below}" text-anchor="middle">{value:g}</text>')
+    parts.append(
+        f'<text x="{WIDTH - RIGHT}" y="{below + 12}" text-anchor="end">{escape(frame.x_name)}</text>'
+    )
     for place, (at, name) in enumerate(frame.marks[:MARKS_MAX]):
         x = frame.x(at)
         is_far = x > LEFT + TURN_BACK * (WIDTH - LEFT - RIGHT)
