@@ -123,6 +123,8 @@ def readme_block(root: Path) -> str:
     ]  # fmt: skip
     heads = [f"{title}, {len(runs)} seed{'s' * (len(runs) > 1)}" for title, runs in columns]
     lines = [
+        "",
+        "### Chaos",
         "Users work on while 30 % of the nodes are killed, then the queue's primary, then two nodes and a primary within a",
         "second, then managers in a burst: [the chaos lab](docs/chaos.md). Median of the seeds (worst in brackets);",
         f"[all reports]({RESULTS}/README.md), with histories and verdicts.",
