@@ -1,6 +1,6 @@
 """The headline experiment of the chaos lab: hundreds of sessions held while nodes and the queue's primary are killed.
 
-    ./dev bench chaos --seed N [--short] [--out FOLDER] [--save]
+    ./dev bench chaos --seed N [--short] [--on kubernetes] [--out FOLDER] [--save]
 
 It runs `agent-sandbox chaos run headline`, and gives its figures as every benchmark does. What they mean: docs/chaos.md.
 The report and the raw history lie in FOLDER; with --save a report of a whole run is kept under docs/results/ as well, where
@@ -46,7 +46,19 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--short", action="store_true", help="60 sessions, two faults, a minute and a half of load"
     )
+    parser.add_argument(
+        "--on",
+        choices=("embedded", "kubernetes"),
+        default="embedded",
+        help="kubernetes: on the system of the kubeconfig's context",
+    )
     parser.add_argument("--out", type=Path, default=None, help="new folder for history and report")
+    parser.add_argument(
+        "--history-mb",
+        type=float,
+        default=4.0,
+        help="--save keeps the raw history if it is no larger, compressed (4)",
+    )
     return parser.parse_args()
 
 
@@ -56,22 +68,26 @@ async def measure(given: argparse.Namespace) -> tuple[Report, Sequence[Picture]]
     Raises:
         CannotMeasure: it was over before it had all figures.
     """
-    name = f"chaos-{'short-' if given.short else ''}{given.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
+    name = f"chaos-{given.on}-{'short-' if given.short else ''}{given.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
     out: Path = given.out or Path(name)
     # A program of its own: this module has the name of the lab's package.
     words = ["run", "headline", f"--seed={given.seed}", f"--out={out}", "--quiet"]
-    words += [f"--isolation={given.isolation}", *(["--short"] if given.short else [])]
+    words += [
+        f"--on={given.on}",
+        f"--isolation={given.isolation}",
+        *(["--short"] if given.short else []),
+    ]
     code = await _run("-m", "chaos", *words)
     if code not in JUDGED:
         raise CannotMeasure(f"the lab ended with exit code {code}")
     say(f"report: {out / 'report.html'}")
     found = json.loads((out / "report.json").read_text())
     if given.save and found["run"] in chaos_reports.RUNS:
-        await _publish(out, found)
+        await _publish(out, found, given.history_mb)
     return to_report(found), ()
 
 
-async def _publish(out: Path, found: dict[str, Any]) -> None:
+async def _publish(out: Path, found: dict[str, Any], history_mb: float) -> None:
     """Keep the report for readers, in the place of an earlier one of the same seed.
 
     Raises:
@@ -81,7 +97,8 @@ async def _publish(out: Path, found: dict[str, Any]) -> None:
     results = ROOT / chaos_reports.RESULTS
     for earlier in results.glob(f"{name}-*"):
         shutil.rmtree(earlier)
-    if await _run("-m", "chaos", "keep", str(out), str(results / f"{name}-{found['commit']}")):
+    kept = str(results / f"{name}-{found['commit']}")
+    if await _run("-m", "chaos", "keep", str(out), kept, f"--history-mb={history_mb:g}"):
         raise CannotMeasure(f"the report can't be kept: {out}")
 
 

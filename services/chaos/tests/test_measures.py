@@ -9,7 +9,7 @@ from chaos.core.hits import PARTS
 from chaos.core.measure import measure
 from chaos.core.report.data import conclude
 from chaos.core.report.page import page
-from chaos.core.rows import Accepted, Nemesis, Op
+from chaos.core.rows import Accepted, Header, Nemesis, Op
 from chaos.core.stats import longest_gap, spread
 from chaos.testing.made import Made
 from shared.percentiles import percentile
@@ -136,6 +136,22 @@ def test_a_queue_that_takes_nothing_any_more_has_a_gap_up_to_the_last_that_was_s
 
     assert findings.figures["queue_gap_s"] == pytest.approx(asked.time - acked_s, abs=1e-3)
     assert "queue_gap_s" in findings.missed()
+
+
+def test_where_one_shots_are_few_the_acknowledgements_of_sessions_tasks_count_as_well() -> None:
+    """Else the gap would be that between two of them."""
+    made = Made()
+    assert isinstance(made.rows[0], Header)
+    made.rows[0] = replace(made.rows[0], settings=made.rows[0].settings | {"one_shots_per_s": 0.5})
+    made.rows.append(Accepted(time=made.tick(), session="o", task="o", is_once=True))
+    made.lose_owner("queue-leader-killed", targets=("server-1",))
+    for _ in range(5):
+        made.turn()
+    made.rows.append(Accepted(time=made.tick(), session="o", task="p", is_once=True))
+
+    findings = conclude(made.close())
+
+    assert findings.figures["queue_gap_s"] < 1.5
 
 
 def test_an_owner_that_is_never_fenced_counts_up_to_the_end_of_the_run() -> None:

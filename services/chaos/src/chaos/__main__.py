@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import signal
 import sys
 import time
@@ -18,13 +19,26 @@ from rich.table import Table
 
 from chaos import app, in_turn
 from chaos.adapters.keep import keep
+from chaos.adapters.kubernetes import Where
 from chaos.core.criteria import together
+from chaos.core.driver import NODE, Templates
 from chaos.core.report.compare import compare
 from chaos.core.report.data import Findings
-from chaos.core.scenario import HEADLINE, SHORT, Scenario, Size, alone, fitted, quiet
+from chaos.core.scenario import (
+    HEADLINE,
+    KUBERNETES,
+    SHORT,
+    Scenario,
+    Size,
+    alone,
+    fitted,
+    quiet,
+)
 from chaos.nemesis import FAULTS
+from chaos.nemesis.kubernetes import KUBE_FAULTS
 from shared import logs
 from shared.errors import ServiceError
+from shared.testing.node_faults import FAULTS_VARIABLE
 
 EXIT_FALSE, EXIT_UNKNOWN, EXIT_USAGE, EXIT_SYSTEM, EXIT_INTERRUPTED = 1, 3, 2, 125, 130
 _began = time.monotonic()
@@ -90,6 +104,21 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     run.add_argument(
         "--isolation", default="auto", help="class of the sandboxes; auto: the strongest there is"
     )
+    run.add_argument(
+        "--on",
+        choices=("embedded", "kubernetes"),
+        default="embedded",
+        help="kubernetes: headline, quiet or a fault on the system of the kubeconfig's context",
+    )
+    run.add_argument("--context", help="kubernetes: another context")
+    run.add_argument(
+        "--node-down",
+        metavar="COMMAND",
+        help=f"kubernetes: takes a node down, as 'docker kill {{node}}' (${FAULTS_VARIABLE} poweroff {{node}})",
+    )
+    run.add_argument(
+        "--node-up", metavar="COMMAND", help="kubernetes: brings it back, as 'docker start {node}'"
+    )
     run.add_argument("--json", action="store_true", help="print the figures as one line of JSON")
     run.add_argument("--quiet", action="store_true", help="no live progress, lines only")
     judge = verbs.add_parser(
@@ -116,16 +145,35 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         parser.error(
             f"run: headline, quiet, faults or a fault expected; faults: {', '.join(FAULTS)}"
         )
+    if given.verb == "run" and given.on == "kubernetes":
+        if given.what not in ("headline", "quiet", *KUBE_FAULTS):
+            parser.error(f"run on kubernetes: headline, quiet, {', '.join(KUBE_FAULTS)} expected")
+        driver = _driver(given)
+        if driver is not None and (problem := driver.problem()):
+            parser.error(f"--node-{problem}")
     return given
+
+
+def _driver(given: argparse.Namespace) -> Templates | None:
+    """Return how nodes are failed; None: they are not, their pods are deleted instead."""
+    known = os.environ.get(FAULTS_VARIABLE, "")
+    down = given.node_down or (f"{known} poweroff {NODE}" if known else "")
+    up = given.node_up or (f"{known} start {NODE}" if known else "")
+    return Templates(down=down, up=up) if down or up else None
 
 
 def scenario_of(given: argparse.Namespace) -> Scenario:
     """Return the experiment that was asked for."""
+    on_kube = given.on == "kubernetes"
     match given.what:
+        case "headline" if on_kube:
+            scenario = KUBERNETES
         case "headline":
             scenario = SHORT if given.short else HEADLINE
         case "quiet":
-            scenario = quiet(given.seconds or 600.0, SHORT.sessions)
+            scenario = quiet(given.seconds or 600.0, KUBERNETES if on_kube else SHORT)
+        case fault if on_kube:
+            scenario = alone(fault, KUBE_FAULTS[fault].lasts_s, KUBERNETES)
         case fault:
             scenario = alone(fault, FAULTS[fault].lasts_s)
     return fitted(scenario, _size(given))
@@ -146,8 +194,14 @@ def _run(given: argparse.Namespace) -> int:
     scenario = scenario_of(given)
     out = given.out or Path(f"chaos-{scenario.name}-{given.seed}-{time.strftime('%Y%m%d-%H%M%S')}")
     is_live = sys.stderr.isatty() and not (given.quiet or given.json)
+    where = Where(context=given.context, driver=_driver(given))
     order = app.Order(
-        scenario=scenario, seed=given.seed, out=out, isolation=given.isolation, is_live=is_live
+        scenario=scenario,
+        seed=given.seed,
+        out=out,
+        isolation=given.isolation,
+        where=where if given.on == "kubernetes" else None,
+        is_live=is_live,
     )
     found = asyncio.run(_ended_by_signals(app.run(order, say)))
     if given.json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,6 +15,7 @@ import msgspec
 from chaos.adapters.cluster import Embedded, embedded
 from chaos.adapters.doors import POOL, SdkDoor
 from chaos.adapters.history_file import HISTORY, HistoryFile, history_in, read_history
+from chaos.adapters.kubernetes import KubeCluster, Where, on_kubernetes
 from chaos.adapters.machine import describe_machine, find_commit, read_waited_s
 from chaos.adapters.observer import Observer, count_unseen, observe
 from chaos.adapters.screen import Screen
@@ -27,6 +28,7 @@ from chaos.loops.gauges import Pools, watch_gauges
 from chaos.loops.schedule import Schedule
 from chaos.loops.users import Stage
 from chaos.nemesis import FAULTS
+from chaos.nemesis.kubernetes import KUBE_FAULTS
 from chaos.ports.faults import Fault, Injected
 from chaos.ports.standing import Pace, Standing
 from shared.errors import ServiceError
@@ -38,6 +40,7 @@ PAGE, DATA = "report.html", "report.json"
 LAST_READ_S = 90.0
 
 Say = Callable[[str], None]
+Cluster = Embedded | KubeCluster
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +52,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """A new folder: history and report."""
     isolation: str = "auto"
     """Class of the sandboxes; `auto`: the strongest that this machine has."""
+    where: Where | None = None
+    """A system on Kubernetes; None: an embedded cluster of its own."""
     is_live: bool = False
     """Draw how it stands in the terminal."""
 
@@ -86,11 +91,10 @@ async def _run(order: Order, notes: HistoryFile, say: Say) -> None:
         stock=scenario.stock,
         pods_max=2 * scenario.sessions + 3 * scenario.stock,
         idle_release_s=scenario.idle_release_s,
-        isolation=order.isolation,  # type: ignore[arg-type]  # the pool checks it
+        isolation=isolation_of(order),  # type: ignore[arg-type]  # the pool checks it
     )
     stage = Stage(notes, Pace(), Standing())
-    needs = frozenset(need for fault in scenario.faults() for need in FAULTS[fault].needs)
-    async with embedded(pool, scenario.nodes, notes.now, say, needs) as cluster:
+    async with _cluster(order, pool, notes.now, say) as cluster:
         isolation = await cluster.wait_warm(POOL, scenario.stock, say)
         async with _doors(cluster) as doors:
             began_ms = notes.begin()
@@ -114,6 +118,16 @@ async def _run(order: Order, notes: HistoryFile, say: Say) -> None:
     say("the cluster is gone; judging")
 
 
+def _cluster(
+    order: Order, pool: PoolSpec, now: Callable[[], float], say: Say
+) -> AbstractAsyncContextManager[Cluster]:
+    if order.where is not None:
+        return on_kubernetes(order.where, pool, now, say)
+    scenario = order.scenario
+    needs = frozenset(need for fault in scenario.faults() for need in FAULTS[fault].needs)
+    return embedded(pool, scenario.nodes, now, say, needs)
+
+
 def _header(order: Order, began_ms: int, isolation: str) -> Header:
     scenario = order.scenario
     return Header(
@@ -130,18 +144,26 @@ def _header(order: Order, began_ms: int, isolation: str) -> Header:
 class Maker:
     """Makes faults and dice, all from one seed."""
 
-    def __init__(self, cluster: Embedded, seed: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int) -> None:
         """Draw from `seed`."""
         self._cluster, self._seed, self._made = cluster, seed, 0
 
     def make(self, name: str) -> Fault:
         """Make the next fault; what it hits is drawn from the seed and its place in the schedule."""
         self._made += 1
-        return FAULTS[name](self._cluster, self.dice(f"fault-{self._made}"))
+        dice = self.dice(f"fault-{self._made}")
+        if isinstance(self._cluster, KubeCluster):
+            return KUBE_FAULTS[name](self._cluster, dice)
+        return FAULTS[name](self._cluster, dice)
 
     def dice(self, purpose: str) -> Random:
         """Return dice of their own for a purpose."""
         return random.Random(f"{self._seed}/{purpose}")
+
+
+def isolation_of(order: Order) -> str:
+    """Return the class that its pool asks for: containers on Kubernetes, unless one is named."""
+    return "oci" if order.where is not None and order.isolation == "auto" else order.isolation
 
 
 def _note_hit(done: Injected, observer: Observer, standing: Standing) -> None:
@@ -152,7 +174,7 @@ def _note_hit(done: Injected, observer: Observer, standing: Standing) -> None:
     }
 
 
-async def _watch(cluster: Embedded, stage: Stage, scenario: Scenario) -> None:
+async def _watch(cluster: Cluster, stage: Stage, scenario: Scenario) -> None:
     async def ask() -> Pools:
         with suppress(ServiceError):
             answer = await cluster.pools()
@@ -177,7 +199,7 @@ async def beside(say: Say, *jobs: Coroutine[Any, Any, None]) -> AsyncIterator[No
 
 
 @asynccontextmanager
-async def _doors(cluster: Embedded) -> AsyncIterator[dict[str, list[SdkDoor]]]:
+async def _doors(cluster: Cluster) -> AsyncIterator[dict[str, list[SdkDoor]]]:
     """Connect clients, of both ways."""
     async with AsyncExitStack() as stack:
         doors: dict[str, list[SdkDoor]] = {"nats": [], "http": []}

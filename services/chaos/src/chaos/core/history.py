@@ -24,6 +24,8 @@ from chaos.core.rows import (
     Version,
 )
 
+SPARSE_PER_S = 4.0
+
 
 class Call(msgspec.Struct, kw_only=True):
     """One call of a client, from its invocation to what it heard last."""
@@ -72,6 +74,16 @@ class History(msgspec.Struct, kw_only=True):
     phases: list[Phase] = msgspec.field(default_factory=list)
     end_s: float = 0.0
     """Time of the last row."""
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether one-shots came too seldom to measure gaps of the queue by: then those of sessions' tasks count as well."""
+        settings = self.header.settings if self.header else {}
+        return float(settings.get("one_shots_per_s", SPARSE_PER_S)) < SPARSE_PER_S
+
+    def acks(self) -> list[float]:
+        """Return when the PubAcks came that gaps of the queue are taken over, in order."""
+        return sorted(one.time for one in self.accepted if one.is_once or self.is_sparse)
 
     def by_session(self) -> dict[str, list[Call]]:
         """Return the calls of each session, in the order of their invocations."""

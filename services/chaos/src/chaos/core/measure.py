@@ -45,7 +45,7 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True):
     error_share: float
     redo: float
     out_queue_s: float
-    """Longest gap between PubAcks of one-shots."""
+    """Longest gap between PubAcks of one-shots; of all tasks where those are few."""
     out_start_s: float
     """Longest gap between first instructions of one-shots."""
     around: Around = Around()
@@ -164,11 +164,15 @@ def _impact(row: Nemesis, hits: Sequence[Hit], history: History) -> Impact:
     calls = [
         call for call in history.calls if row.time <= call.invoke.time <= row.time + ERR_WINDOW_S
     ]
-    acks = [one.time for one in history.accepted if one.is_once]
+    acks = history.acks()
     once = {call.invoke.task for call in history.calls if call.invoke.f == "once"}
     starts = [one.time for one in history.started if one.task in once]
     # Up to the last one that was asked for: where none is acknowledged any more, that is no short gap.
-    asked = [call.invoke.time for call in history.calls if call.invoke.f == "once"]
+    asked = [
+        call.invoke.time
+        for call in history.calls
+        if call.invoke.f == "once" or (history.is_sparse and call.invoke.f == "append")
+    ]
     span = (row.time, min(row.time + GAP_WINDOW_S, max([*acks, *asked], default=row.time)))
     return Impact(
         fault=row.fault,

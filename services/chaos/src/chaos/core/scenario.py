@@ -99,6 +99,40 @@ SHORT = Scenario(
         Event(70, "heal"),
     ),
 )
+KUBERNETES = Scenario(
+    name="headline-kubernetes",
+    sessions=60,
+    nodes=4,
+    ramp_s=60.0,
+    load_s=560.0,
+    drain_s=180.0,
+    one_shots_per_s=0.5,
+    stock=24,
+    habits=SHORT.habits,
+    schedule=(
+        Event(70, "phase", "baseline"),
+        Event(130, "phase", "30 % of nodes killed"),
+        Event(130, "inject", NODES_KILLED),
+        Event(210, "phase", "dead nodes return"),
+        Event(210, "heal"),
+        Event(270, "phase", "queue leader's node killed"),
+        Event(270, "inject", LEADER_KILLED),
+        Event(330, "phase", "it returns"),
+        Event(330, "heal"),
+        Event(390, "phase", "double fault"),
+        Event(390, "inject", DOUBLE),
+        Event(450, "phase", "it returns"),
+        Event(450, "heal"),
+        Event(490, "phase", "burst, manager and checkpointer killed"),
+        Event(490, "burst", factor=3.0),
+        Event(495, "inject", MANAGER_KILLED),
+        Event(500, "inject", CHECKPOINTER_KILLED),
+        Event(520, "calm"),
+        Event(530, "heal"),
+    ),
+)
+"""A node of four is a quarter of a cluster: each comes back before the next one dies, and a pod of Kubernetes is too dear
+for eight one-shots a second."""
 ALONE_AT_S, ALONE_AFTER_S = 40.0, 45.0
 """A fault alone: when it comes, and how long the load goes on after it was healed."""
 ALONE = "fault-"
@@ -108,19 +142,19 @@ QUIET_DRAIN_S = 45.0
 """Nothing is to be made up for where nothing was broken."""
 
 
-def alone(fault: str, lasts_s: float, sessions: int = 60) -> Scenario:
+def alone(fault: str, lasts_s: float, like: Scenario = SHORT) -> Scenario:
     """Return the experiment that does one fault and nothing else.
 
     Args:
         fault: its name.
         lasts_s: how long it stays before it is healed, seconds.
-        sessions: how many.
+        like: whose load it has.
     """
     heal_s = ALONE_AT_S + lasts_s
     return replace(
-        SHORT,
+        like,
         name=f"{ALONE}{fault}",
-        sessions=sessions,
+        ramp_s=SHORT.ramp_s,
         load_s=heal_s + ALONE_AFTER_S,
         schedule=(
             Event(20, "phase", "baseline"),
@@ -132,11 +166,9 @@ def alone(fault: str, lasts_s: float, sessions: int = 60) -> Scenario:
     )
 
 
-def quiet(seconds: float, sessions: int) -> Scenario:
-    """Return a run without any fault: whoever is fenced in it was fenced falsely."""
-    return replace(
-        SHORT, name="quiet", sessions=sessions, load_s=seconds, drain_s=QUIET_DRAIN_S, schedule=()
-    )
+def quiet(seconds: float, like: Scenario = SHORT) -> Scenario:
+    """Return a run without any fault, with another's load: whoever is fenced in it was fenced falsely."""
+    return replace(like, name="quiet", load_s=seconds, drain_s=QUIET_DRAIN_S, schedule=())
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):

@@ -47,7 +47,7 @@ def lines_of(history: History, measured: Measured) -> Lines:
     hits = [hit for impact in measured.impacts for hit in impact.hits if not hit.is_once]
     stalled, recovered, live = _standing(history, hits)
     p50, p99 = _latencies(history)
-    acks = sorted(one.time for one in history.accepted if one.is_once)
+    acks = history.acks()
     gaps = [(after, after - before) for before, after in itertools.pairwise(acks)]
     pools = [(gauge.time, pool) for gauge in history.gauges for pool in gauge.pools.values()]
     return Lines(

@@ -1,4 +1,4 @@
-"""The NATS servers of a system on Kubernetes, as a benchmark or test reaches them: by their pods' addresses, with all rights."""
+"""The NATS servers of a system on Kubernetes, as an administrator reaches them from outside: by their pods' addresses, with all rights."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from agent_sandbox.kubernetes.names import (
     SERVERS_LABEL,
     Namespaces,
 )
-from harness.running import CannotMeasure
 from shared.bus import Bus, BusOptions, Tls
+from shared.errors import Unavailable
 from shared.identity import Identity, roles
 from shared.kubectl import Kubectl
 
@@ -58,11 +58,11 @@ def addresses(kubectl: Kubectl, spaces: Namespaces, port: int) -> tuple[str, ...
     """Return the addresses of a port of the servers' pods that have one.
 
     Raises:
-        CannotMeasure: none has.
+        Unavailable: none has.
     """
     found = tuple(f"nats://{pod_ip}:{port}" for pod_ip in server_ips(kubectl, spaces))
     if not found:
-        raise CannotMeasure(f"no NATS server's pod in {spaces.system} has an address")
+        raise Unavailable(f"no NATS server's pod in {spaces.system} has an address")
     return found
 
 
