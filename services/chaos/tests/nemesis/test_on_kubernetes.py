@@ -9,13 +9,13 @@ from random import Random
 
 import pytest
 
-from chaos.__main__ import parse, scenario_of
 from chaos.adapters.kubernetes import run_command
 from chaos.core.driver import Templates, words_of
 from chaos.core.report.data import conclude
 from chaos.core.scenario import KUBERNETES
 from chaos.nemesis import FAULTS
 from chaos.nemesis.kubernetes import KUBE_FAULTS
+from chaos.options import parse, scenario_of
 from chaos.ports.faults import NoVictim
 from chaos.ports.kube_site import KubeNode
 from chaos.testing.made import Made
