@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from holding import FakeSandbox, FakeTruth, body, owned
 
 from shared.errors import NotFound, ServiceError, Unavailable
 from shared.record import Record
+from shared.testing.wait import until
 from worker_agent.core.lease import LeaseTimes
 from worker_agent.loops.commit import Committer
 from worker_agent.loops.keep_volume import VolumeFiles
@@ -29,15 +31,20 @@ class RefusingVolumes:
         raise self.why
 
 
-async def begin(volumes: Any, left_s: float) -> tuple[Any, FakeTruth]:
-    """Begin a task; return what came of it."""
+async def begin(
+    volumes: Any, left_s: float, meanwhile: Callable[[VolumeFiles], None] = lambda _files: None
+) -> tuple[Any, FakeTruth]:
+    """Begin a task; return what came of it. `meanwhile` is called once a keeper has said no."""
     truth = FakeTruth()
     sandbox: Any = FakeSandbox()
     held = owned(truth, body(keep=True))
     committer = Committer(truth, give_up_s=5.0)
     files = VolumeFiles(volumes, sandbox, committer, LeaseTimes(fence_s=8.0), lambda: None)
     async with asyncio.timeout(20):
-        return await files.begin(held, held.record.session, "rerun", left_s), truth
+        beginning = asyncio.ensure_future(files.begin(held, held.record.session, "rerun", left_s))
+        await until(lambda: files.reason[0] != "" or beginning.done())
+        meanwhile(files)
+        return await beginning, truth
 
 
 async def test_a_pod_without_a_folder_gives_its_session_to_another() -> None:
@@ -54,3 +61,19 @@ async def test_a_keeper_that_is_not_there_is_waited_for() -> None:
     outcome, truth = await begin(RefusingVolumes(Unavailable("no keeper")), 0.5)
 
     assert (outcome, truth.record.state) == ("late", "running")
+
+
+async def test_a_worker_that_is_to_leave_gives_the_session_to_another() -> None:
+    """Another one asks the keeper in its place."""
+    refusing = RefusingVolumes(Unavailable("no keeper"))
+    outcome, truth = await begin(refusing, 3600.0, VolumeFiles.leave)
+
+    assert (outcome, truth.record.state) == ("given_back", "waiting")
+
+
+async def test_a_task_that_is_cancelled_waits_for_no_keeper() -> None:
+    """The session stays where it is."""
+    refusing = RefusingVolumes(Unavailable("no keeper"))
+    outcome, truth = await begin(refusing, 3600.0, VolumeFiles.cancel)
+
+    assert (outcome, truth.record.state) == ("cancelled", "running")

@@ -9,6 +9,7 @@ from shared.pools import OnInterrupt
 from shared.record import Record
 from shared.workspace import SnapshotRef
 from worker_agent.core.kept import Beginning, Kept
+from worker_agent.loops.waiting import NotWaited
 from worker_agent.ports import Held
 
 
@@ -41,7 +42,7 @@ class Files(Protocol):
 
     async def begin(
         self, held: Held, task: str, rule: OnInterrupt, left_s: float
-    ) -> Beginning | Literal["late", "cancelled", "given_back"]:
+    ) -> Beginning | NotWaited:
         """Make the workspace what a task begins with."""
         ...
 

@@ -24,6 +24,7 @@ from worker_agent.loops.commit import Committer
 from worker_agent.loops.midway import Midway, Pause
 from worker_agent.loops.reasons import Reasons
 from worker_agent.loops.restore import Restorer
+from worker_agent.loops.waiting import NotWaited
 from worker_agent.ports import Held, Sandbox, Workspaces
 from worker_agent.settings import WorkerSettings
 
@@ -99,7 +100,7 @@ class FileKeeper:
 
     async def begin(
         self, held: Held, task: str, rule: OnInterrupt, left_s: float
-    ) -> Beginning | Literal["late", "cancelled", "given_back"]:
+    ) -> Beginning | NotWaited:
         """Make the workspace what a task begins with.
 
         Args:

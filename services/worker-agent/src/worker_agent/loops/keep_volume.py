@@ -6,7 +6,6 @@ the record says so, and its successor waits until that one's lease is surely ove
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
@@ -14,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from shared import heads, logs, transitions
+from shared import heads, logs
 from shared.errors import InvalidMessage, NotFound, ServiceError, StaleEpoch
 from shared.heads import Head
 from shared.pools import OnInterrupt
@@ -25,6 +24,7 @@ from worker_agent.core.lease import LeaseTimes
 from worker_agent.core.recovery import recovery_of
 from worker_agent.loops.commit import Committer
 from worker_agent.loops.keep_lease import LeaseKeeper
+from worker_agent.loops.waiting import NotWaited, Waiting
 from worker_agent.ports import Held, Sandbox, Volumes
 
 log = logs.get(__name__)
@@ -35,8 +35,6 @@ AGAIN_S = 0.3
 OTHER_POD_S = 1.0
 """A session that this pod can have no folder for is another's after so long."""
 SETTLES = "it waits until the code of its former worker surely stands still"
-
-Outcome = Literal["taken", "late", "cancelled", "given_back"]
 
 
 class VolumeFiles:
@@ -63,8 +61,7 @@ class VolumeFiles:
         self._on_change = on_change
         self._is_mine = self._rests = False
         self._reason, self._reason_ms = "", 0
-        self._ended = asyncio.Event()
-        self._leaving = self._cancelled = False
+        self._waiting = Waiting(committer)
 
     @property
     def reason(self) -> tuple[str, int]:
@@ -78,17 +75,15 @@ class VolumeFiles:
 
     def leave(self) -> None:
         """The worker is to leave: it waits for no files then."""
-        self._leaving = True
-        self._ended.set()
+        self._waiting.leave()
 
     def cancel(self) -> None:
         """The task in hand waits for its files no more."""
-        self._cancelled = True
-        self._ended.set()
+        self._waiting.cancel()
 
     async def begin(
         self, held: Held, task: str, rule: OnInterrupt, left_s: float
-    ) -> Beginning | Literal["late", "cancelled", "given_back"]:
+    ) -> Beginning | NotWaited:
         """Take the files over, unless they are here.
 
         Raises:
@@ -98,12 +93,12 @@ class VolumeFiles:
         if not self._is_mine:
             self._do("restoring")
             try:
-                outcome = await self._take(held, left_s)
+                in_vain = await self._take(held, left_s)
             finally:
                 self._say("")
                 self._do(None)
-            if outcome != "taken":
-                return outcome
+            if in_vain is not None:
+                return in_vain
             self._is_mine, restored_ms = True, time.time() * 1000
         now_ms = time.time() * 1000
         recovery = unharmed(recovery_of(record, task, rule, Head("empty"), (began_ms, now_ms)))
@@ -156,14 +151,13 @@ class VolumeFiles:
             await self._sandbox.thaw()
 
     # --- the steps ---------------------------------------------------------------------------------------------------
-    async def _take(self, held: Held, left_s: float) -> Outcome:
-        end_at, self._cancelled = time.monotonic() + left_s, False
-        if not self._leaving:
-            self._ended.clear()
+    async def _take(self, held: Held, left_s: float) -> NotWaited | None:
+        """Take the files over; return why that came to nothing, if it did."""
+        self._waiting.begin(left_s)
         if held.record.files_in_use:
             self._say(SETTLES)
-            if (outcome := await self._pause(held, self._settles_s, end_at)) is not None:
-                return outcome
+            if (in_vain := await self._waiting.pause(held, self._settles_s)) is not None:
+                return in_vain
         while True:
             try:
                 await self._volumes.take(held.record, left_s=ASK_S)
@@ -173,36 +167,17 @@ class VolumeFiles:
                 NotFound
             ) as exc:  # it was cleared away, and is never made anew: another pod has one
                 log.warning("files.no_folder", session_id=held.record.session, why=str(exc))
-                return await self._give_back(held, OTHER_POD_S)
+                return await self._waiting.give_back(held, OTHER_POD_S)
             except ServiceError as exc:
                 self._say(str(exc))
             else:
                 break
-            if (outcome := await self._pause(held, AGAIN_S, end_at)) is not None:
-                return outcome
+            if (in_vain := await self._waiting.pause(held, AGAIN_S)) is not None:
+                return in_vain
         if held.record.files_in_use:
             await self._committer.write(held, heads.take_files(held.record, held.hold))
         await self.lease.begin(held)
-        return "taken"
-
-    async def _pause(self, held: Held, for_s: float, end_at: float) -> Outcome | None:
-        """Wait; return why that is of no use any more."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(min(for_s, max(end_at - time.monotonic(), 0.0))):
-                await self._ended.wait()
-        if self._cancelled:
-            return "cancelled"
-        if self._leaving:
-            return await self._give_back(held, 0.0)
-        return "late" if time.monotonic() >= end_at else None
-
-    async def _give_back(self, held: Held, after_s: float) -> Literal["given_back"]:
-        """Let another pod try."""
-        now_ms = int(time.time() * 1000)
-        until_ms = now_ms + int(after_s * 1000)
-        waiting = transitions.postpone(held.record, held.hold, until_ms=until_ms, now_ms=now_ms)
-        await self._committer.write(held, waiting)
-        return "given_back"
+        return None
 
     def _do(self, doing: Literal["restoring", "saving"] | None) -> None:
         self.doing = doing

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
 from typing import Literal
 
-from shared import heads, logs, transitions
+from shared import heads, logs
 from shared.errors import (
     Damaged,
     InvalidMessage,
@@ -20,6 +19,7 @@ from shared.errors import (
 )
 from shared.heads import Head
 from worker_agent.loops.commit import Committer
+from worker_agent.loops.waiting import NotWaited, Waiting
 from worker_agent.ports import Held, Workspaces
 
 log = logs.get(__name__)
@@ -47,32 +47,27 @@ class Restorer:
         self._workspaces = workspaces
         self._committer = committer
         self._say = say
-        self._ended = asyncio.Event()
-        self._leaving = self._cancelled = False
+        self._waiting = Waiting(committer)
 
     def leave(self) -> None:
         """The worker is to leave: it waits for no store then."""
-        self._leaving = True
-        self._ended.set()
+        self._waiting.leave()
 
     def cancel(self) -> None:
         """The task that waits for its files is cancelled."""
-        self._cancelled = True
-        self._ended.set()
+        self._waiting.cancel()
 
     async def restore(
         self, held: Held, task: str, head: Head, left_s: float
-    ) -> Literal["restored", "late", "cancelled", "given_back"]:
+    ) -> Literal["restored"] | NotWaited:
         """Fill the workspace with a head, however often that must be tried.
 
         Raises:
             StaleEpoch: another owner has the session.
         """
-        end_at, self._cancelled = time.monotonic() + left_s, False
-        if not self._leaving:
-            self._ended.clear()
+        self._waiting.begin(left_s)
         found_lost = 0
-        while (left_s := end_at - time.monotonic()) > 0:
+        while (left_s := self._waiting.left_s) > 0:
             try:
                 await self._try(held, task, head, min(JOB_S, left_s))
             except StaleEpoch:
@@ -81,24 +76,19 @@ class Restorer:
                 found_lost += 1
                 if found_lost == LOST_TRIES:
                     await self._lose(held, head, exc)
-                    return await self._give_back(held, 0)
+                    return await self._waiting.give_back(held, 0)
                 self._say(exc)
             except LimitExceeded as exc:
                 log.warning("restore.refused", session_id=held.record.session, error=str(exc))
-                return await self._give_back(held, NO_ROOM_S)
+                return await self._waiting.give_back(held, NO_ROOM_S)
             except ServiceError as exc:
                 found_lost = 0
                 self._say(exc)
             else:
                 self._say(None)
                 return "restored"
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(AGAIN_S):
-                    await self._ended.wait()
-            if self._cancelled:
-                return "cancelled"
-            if self._leaving:
-                return await self._give_back(held, 0)
+            if (in_vain := await self._waiting.pause(held, AGAIN_S)) is not None:
+                return in_vain
         return "late"
 
     async def _try(self, held: Held, task: str, head: Head, left_s: float) -> None:
@@ -109,7 +99,7 @@ class Restorer:
         job = asyncio.ensure_future(
             self._workspaces.restore(held, task, head.snapshot, left_s=left_s)
         )
-        ended = asyncio.ensure_future(self._ended.wait())
+        ended = asyncio.ensure_future(self._waiting.end())
         try:
             await asyncio.wait({job, ended}, return_when=asyncio.FIRST_COMPLETED)
             if not job.done():
@@ -126,14 +116,6 @@ class Restorer:
             held.record, held.hold, which=head.which, cause="snapshot_lost", now_ms=_now_ms()
         )
         await self._committer.write(held, lost)
-
-    async def _give_back(self, held: Held, after_s: float) -> Literal["given_back"]:
-        """Let another pod try: this one's workspace may be filled in part."""
-        now_ms = _now_ms()
-        until_ms = now_ms + int(after_s * 1000)
-        waiting = transitions.postpone(held.record, held.hold, until_ms=until_ms, now_ms=now_ms)
-        await self._committer.write(held, waiting)
-        return "given_back"
 
 
 def _now_ms() -> int:
