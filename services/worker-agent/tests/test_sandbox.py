@@ -128,7 +128,6 @@ async def test_a_run_that_nobody_watches_any_more_fails(
     runner: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without its watch no time limit would hold: that is no state to go on in."""
-    monkeypatch.setattr(kernel, "INTERVAL_S", 0.05)
     monkeypatch.setattr(kernel, "passed_limit", lambda *_: 1 / 0)
     sandbox = RunnerSandbox(runner.channel, make_pod(runner.workspace, "pids"))
 

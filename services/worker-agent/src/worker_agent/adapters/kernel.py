@@ -1,28 +1,25 @@
 """What the node's kernel says about the sandbox: memory kills, and sums that it does not bound itself.
 
-Where the sandbox has no cgroup, the sidecar adds up memory, processes and files of its own sandbox while a task runs,
-a few times a second, and ends the sandbox that passes a limit. That is late by up to one interval, and said so in
-`docs/security.md`; where there is a cgroup the kernel is exact.
+Where the sandbox has no cgroup, the sidecar adds up memory and processes of its own sandbox while a task runs, a few times a
+second, and files (`adapters.disk`) wherever it runs, and ends the sandbox that passes a limit. That is late by up to one
+interval, and said so in `docs/security.md`; where there is a cgroup the kernel is exact.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from shared.pools import PodLimits
+from worker_agent.adapters.disk import Disk
 from worker_agent.pod import SandboxFacts
 
-INTERVAL_S = 0.2
 _COUNTED = ("RssAnon:", "RssShmem:")
 MIB = 1 << 20
 ENDING_NICENESS = 15
-WALK_ENTRIES_MAX = 200_000
-"""Files looked at in one sum; a workspace with more counts as over its limit."""
 
 
 def oom_kills(memory_cgroup: str | None) -> int:
@@ -70,83 +67,28 @@ def memory_mib(pids: list[int]) -> float:
     return kib / 1024
 
 
-class Changes:
-    """How much of the workspace has changed since some moment."""
-
-    def __init__(self, since_ns: int) -> None:
-        """Know nothing yet.
-
-        Args:
-            since_ns: wall clock, nanoseconds since 1970.
-        """
-        self.since_ns = since_ns
-        self.bytes: int | None = None
-        """Size of the files that have changed since then, at the last look; None: nobody has looked yet."""
-
-
-def disk_mib(folders: list[str], limit_mib: float, changes: Changes | None = None) -> float:
-    """Return the disk space of all files below these folders, MiB; stops counting above `limit_mib`.
-
-    What has changed in the first of them goes to `changes` on the way.
-    """
-    used = seen = changed = 0
-    since_ns = sys.maxsize if changes is None else changes.since_ns
-    waiting = [(folder, number == 0) for number, folder in enumerate(folders)]
-    while waiting:
-        path, is_kept = waiting.pop()
-        try:
-            entries = os.scandir(path)
-        except OSError:
-            continue  # removed meanwhile, or not ours to read
-        with entries:
-            for entry in entries:
-                seen += 1
-                # Each for itself: a file that is removed right now must not hide the rest of its folder.
-                with suppress(OSError):
-                    about = entry.stat(follow_symlinks=False)
-                    used += about.st_blocks * 512
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append((entry.path, is_kept))
-                    elif (
-                        is_kept
-                        and about.st_ctime_ns >= since_ns
-                        and entry.is_file(follow_symlinks=False)
-                    ):
-                        changed += about.st_size
-                if used > limit_mib * MIB or seen > WALK_ENTRIES_MAX:
-                    return max(used / MIB, limit_mib + 1)
-    if changes is not None:
-        changes.bytes = changed
-    return used / MIB
-
-
-def passed_limit(
-    facts: SandboxFacts, limits: PodLimits, changes: Changes | None = None
-) -> str | None:
-    """Return which watched limit the sandbox has passed, in words, or None; `changes` learns what has changed."""
+def passed_limit(facts: SandboxFacts, limits: PodLimits, disk: Disk) -> str | None:
+    """Return which watched limit the sandbox has passed, in words, or None."""
     watch = set(facts.watch)
     pids = list(process_tree(facts.pid)) if {"memory", "pids"} & watch else []
     if "pids" in watch and len(pids) > limits.pids:
         return f"pids: {len(pids)} processes, at most {limits.pids}"
     if "memory" in watch and (used := memory_mib(pids)) > limits.memory_mib:
         return f"memory_mib: {used:.0f}, at most {limits.memory_mib}"
-    folders = [folder for folder in (facts.workspace, facts.scratch) if folder]
-    if "disk" in watch and disk_mib(folders, limits.disk_mib, changes) > limits.disk_mib:
+    if "disk" in watch and disk.passed_limit():
         return f"disk_mib: more than {limits.disk_mib}"
     return None
 
 
-async def look(
-    facts: SandboxFacts, limits: PodLimits, changes: Changes | None = None
-) -> str | None:
+async def look(facts: SandboxFacts, limits: PodLimits, disk: Disk) -> str | None:
     """Return what `passed_limit` does; where that may take long, from a thread.
 
     Where processes of the same user leave no room for a thread it is done here: they may be this sandbox's.
     """
     if "disk" in facts.watch:
         with suppress(RuntimeError):
-            return await asyncio.to_thread(passed_limit, facts, limits, changes)
-    return passed_limit(facts, limits, changes)
+            return await asyncio.to_thread(passed_limit, facts, limits, disk)
+    return passed_limit(facts, limits, disk)
 
 
 def come_to_foreground(runner_pid: int, niceness: int) -> None:

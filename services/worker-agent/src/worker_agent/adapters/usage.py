@@ -6,6 +6,8 @@ import asyncio
 
 from shared.pools import PodLimits
 from worker_agent.adapters import kernel
+from worker_agent.adapters.disk import Disk
+from worker_agent.core.looks import INTERVAL_S
 from worker_agent.pod import SandboxFacts
 
 REST_S = 3600.0
@@ -18,22 +20,23 @@ class Usage:
     def __init__(self, facts: SandboxFacts, limits: PodLimits) -> None:
         """Look at nothing yet."""
         self._facts, self._limits = facts, limits
-        self._changes = kernel.Changes(0)
+        folders = [folder for folder in (facts.workspace, facts.scratch) if folder]
+        self._disk = Disk(folders, limits.disk_mib)
 
     @property
     def changed_bytes(self) -> int | None:
         """See `ports.Sandbox`."""
-        return self._changes.bytes
+        return self._disk.changed_bytes
 
     def count_changes(self, since_ms: int) -> None:
         """See `ports.Sandbox`."""
-        self._changes = kernel.Changes(since_ms * 1_000_000)
+        self._disk.count_changes(since_ms * 1_000_000)
 
     async def wait_passed(self) -> str:
         """Return which watched limit the sandbox has passed, in words, once it has."""
-        interval_s = kernel.INTERVAL_S if self._facts.watch else REST_S
+        interval_s = INTERVAL_S if self._facts.watch else REST_S
         while True:
             await asyncio.sleep(interval_s)
-            passed = await kernel.look(self._facts, self._limits, self._changes)
+            passed = await kernel.look(self._facts, self._limits, self._disk)
             if passed is not None:
                 return passed
