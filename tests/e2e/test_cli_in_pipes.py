@@ -70,6 +70,22 @@ def test_colours_are_for_terminals_and_can_be_switched_off(embedded: Folder, ses
     assert session in piped.stdout
 
 
+def test_a_folder_s_way_is_shown_by_a_bar_until_all_of_it_is_there(
+    embedded: Folder, session: str, tmp_path: Path
+) -> None:
+    """In and out; by what is done, and by how much there is in all."""
+    local = tmp_path / "local"
+    local.mkdir()
+    (local / "data").write_bytes(os.urandom(3 << 20))
+
+    into = on_a_terminal(["session", "upload", session, str(local), "in"], embedded.path)
+    out = on_a_terminal(["session", "download", session, "in", f"{tmp_path}/out"], embedded.path)
+
+    assert "3.0/3.0 MiB" in into
+    assert "3.0/3.0 MiB" in out
+    assert (tmp_path / "out" / "data").read_bytes() == (local / "data").read_bytes()
+
+
 def test_a_reader_that_leaves_is_no_traceback(embedded: Folder) -> None:
     """As `head` does."""
     done = subprocess.run(
