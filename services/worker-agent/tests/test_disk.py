@@ -83,7 +83,7 @@ def test_a_sandbox_is_seen_to_pass_its_limit_and_what_it_changed_is_told(tmp_pat
 
 
 def test_many_files_are_added_up_so_seldom_that_it_costs_a_fiftieth_of_a_processor() -> None:
-    """Unless that were less than every five seconds."""
+    """Unless that were less than every ten seconds."""
     quiet = Sum(took_s=0.08, room_bytes=1000, free_bytes=5000)
 
     assert not is_due(quiet, 3.9, 5000, is_asked=False)

@@ -14,7 +14,7 @@ SHARE: Final = 0.02
 """Of one processor, for sums where nothing hurries."""
 SHARE_HURRIED: Final = 0.2
 """Where half of the sandbox's room may be used up since the last one, or somebody asks what has changed."""
-REST_S_MAX: Final = 5.0
+REST_S_MAX: Final = 10.0
 """Longest pause between two sums: what comes back by others' deletions hides what the sandbox has written."""
 
 
