@@ -30,6 +30,7 @@ RUN_BY = {
     "./dev status": "test_the_quick_start_works_as_it_stands",
     "./dev down": "test_the_quick_start_works_as_it_stands",
     "./dev bench": "tests/benchmarks/test_programs.py",
+    "./dev docs": "tests/docs/test_site.py",
     "./dev lock": "tests/tidy/test_lock.py",
     "nats": "tests/e2e/test_publish_docs.py",
     "agent-sandbox tti": "tests/e2e/test_cli_tti.py",
@@ -43,6 +44,7 @@ RUN_WHOLE = {
     "kubernetes.md": "tests/kubernetes/test_kubernetes_page.py",
     "publish.md": "tests/e2e/test_publish_docs.py",
     "quickstart.md": "tests/e2e/test_quickstart.py",
+    "running.md": "tests/e2e/test_backup_docs.py",
     "workspace.md": "tests/e2e/test_workspace_docs.py",
 }
 """Document whose blocks are run as they stand -> by what."""
