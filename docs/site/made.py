@@ -5,8 +5,9 @@ A hook of mkdocs (`mkdocs.yml`); on its own it is no program.
 
 from __future__ import annotations
 
-import json
 import re
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from agent_sandbox.cli import reference as commands
 from gateway import reference as routes
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "benchmarks"))  # the harness is no installed package
+from harness import published  # noqa: E402 - found there
+
 RECOVERY = (
     ("recovery", "Workers and whole nodes are killed"),
     ("soak", "Everything is killed for five minutes"),
@@ -76,21 +80,15 @@ def labs() -> str:
 def figures() -> str:
     """Return what the kept results say of recovery, with the meaning and the target of each figure."""
     meanings = (ROOT / "benchmarks/README.md").read_text()
-    page = ""
-    for name, title in RECOVERY:
-        results = sorted((ROOT / "benchmarks/results").glob(f"{name}-*.json"))
-        own = [path for path in results if re.fullmatch(rf"{name}-[0-9a-f]+", path.stem)]
-        for path in own:
-            page += _of_result(title, path, meanings)
-    return page
+    results = published.read_results(published.RESULTS)
+    kept = [(title, results[name]) for name, title in RECOVERY if name in results]
+    return "".join(_of_result(title, result, meanings) for title, result in kept)
 
 
-def _of_result(title: str, path: Path, meanings: str) -> str:
-    result: dict[str, Any] = json.loads(path.read_text())
-    name = result["bench"]
-    machine = result["machine"]
+def _of_result(title: str, result: Mapping[str, Any], meanings: str) -> str:
+    name, commit = result["bench"], result["commit"]
     page = f"## {title}\n"
-    page += f"`./dev bench {name}` at `{result['commit']}`, on {machine['cores']} cores.\n\n"
+    page += f"`./dev bench {name}` at `{commit}`, on {result['machine']['cores']} cores.\n\n"
     page += "| figure | measured | target | meaning |\n|---|---|---|---|\n"
     own = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", meanings, re.DOTALL | re.MULTILINE)
     rows = re.findall(ROW, own[1] if own else "", re.MULTILINE)
@@ -102,9 +100,9 @@ def _of_result(title: str, path: Path, meanings: str) -> str:
         ]
         if values:
             page += f"| {names} | {' / '.join(values)} | {target} | {meaning} |\n"
-    picture = path.with_suffix(".svg")
-    if picture.exists():
-        page += f"\n![{title}](../benchmarks/results/{picture.name})\n"
+    picture = f"{name}-{commit}.svg"
+    if (published.RESULTS / picture).exists():
+        page += f"\n![{title}](../benchmarks/results/{picture})\n"
     return f"{page}\n"
 
 

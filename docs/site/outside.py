@@ -38,15 +38,12 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     known = pages()
     for source, uri in known.items():
         files.append(File.generated(config, uri, content=(ROOT / source).read_text()))
-    wanted = {
-        target
+    targets = {
+        _target(link, file.src_uri)
         for file in files.documentation_pages()
         for link in LINK.findall(file.content_string)
-        if (target := _target(link, file.src_uri)) is not None
-        and not target.startswith("docs/")
-        and target not in known
-        and (ROOT / target).is_file()
     }
+    wanted = {one for one in targets if one and (_uri(one) or "").startswith("files/")}
     for target in sorted(wanted):
         copied = File.generated(config, f"files/{target}", abs_src_path=str(ROOT / target))
         files.append(copied)
