@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,6 +84,27 @@ def test_what_executes_them_is_there() -> None:
     named = [path for text in runners for path in re.findall(r"[\w/]+\.py", text)]
 
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("name", ["economics.md", "pools.md"])
+def test_the_backtest_of_a_page_works_as_it_stands(name: str) -> None:
+    """It needs no cluster, and says of each policy what idled and who waited."""
+    (block,) = shell_blocks((ROOT / "docs" / name).read_text())
+    (command,) = commands(block)
+
+    ran = subprocess.run(
+        [Path(sys.executable).parent / "agent-sandbox", *command.split()[1:]],
+        capture_output=True,
+        text=True,
+        timeout=380,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "self-tuning" in ran.stdout
+    assert "fixed" in ran.stdout
 
 
 @pytest.fixture
