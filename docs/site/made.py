@@ -94,7 +94,7 @@ def _of_result(title: str, result: Mapping[str, Any], meanings: str) -> str:
     rows = re.findall(ROW, own[1] if own else "", re.MULTILINE)
     for names, target, meaning in rows:
         values = [
-            f"{result['figures'][figure]:,.4g}"
+            _value(result["figures"][figure])
             for figure in re.findall(r"`(\w+)`", names)
             if figure in result["figures"]
         ]
@@ -104,6 +104,10 @@ def _of_result(title: str, result: Mapping[str, Any], meanings: str) -> str:
     if (published.RESULTS / picture).exists():
         page += f"\n![{title}](../benchmarks/results/{picture})\n"
     return f"{page}\n"
+
+
+def _value(figure: float) -> str:
+    return f"{figure:,.0f}" if figure >= 1000 else f"{figure:.4g}"
 
 
 def _title(page: Path) -> str:

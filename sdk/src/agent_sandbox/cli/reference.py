@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 
 import click
@@ -23,7 +24,7 @@ def _of_command(name: str, command: click.Command) -> str:
     page = f"## {name}\n{_text(command.help)}\n\n```text\n{' '.join(lines)}\n```\n"
     records = [
         record
-        for parameter in command.get_params(context)
+        for parameter in command.params
         if (record := parameter.get_help_record(context)) is not None
     ]
     if records:
@@ -34,7 +35,7 @@ def _of_command(name: str, command: click.Command) -> str:
 
 def _text(said: str | None) -> str:
     """Return a command's help as paragraphs: click's own marks are for terminals."""
-    return (said or "").replace("\b\n", "").strip()
+    return inspect.cleandoc(said or "").replace("\b\n", "")
 
 
 def _cell(said: str) -> str:
