@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -10,11 +11,13 @@ import pytest
 
 from shared import transitions
 from shared.errors import Unavailable
+from shared.metrics import DECLARED, Book
 from shared.record import Origin, Record
 from volume_keeper.adapters.folders import SharedFolders
 from volume_keeper.core.places import Taking
 from volume_keeper.loops import forget
 from volume_keeper.loops.forget import UNKNOWN_LOOKS, Forgetter
+from volume_keeper.loops.threads import Threads
 
 LIVE = transitions.create(
     Origin(session="live", tenant="acme", pool="p", lane="interactive", accepted_ms=0),
@@ -44,7 +47,7 @@ class Volume:
         self.path = path
         self.folders, self.records = SharedFolders(path), MemoryRecords()
         self.folders.begin()
-        self.forgetter = Forgetter(self.folders, self.records, pool="p", look_s=60)
+        self.forgetter = Forgetter(self.folders, self.records, Threads("the volume", 2), "p", 60)
 
     def take(self, session: str, *, age_s: float) -> None:
         """Have a session's folder, taken so long ago."""
@@ -134,3 +137,35 @@ async def test_a_keeper_that_is_cut_off_clears_no_pods_away(
     monkeypatch.setattr(forget, "POD_KEPT_S", 0.0)
     await volume.forgetter.look()
     assert pods() == []
+
+
+async def test_a_session_whose_end_is_heard_is_forgotten_soon(
+    volume: Volume, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of this pool; another one's, and one that goes on, stay. What a look finds is noted."""
+    monkeypatch.setattr(forget, "TICK_S", 0.01)
+    for session in ("ended", "goes-on", "foreign"):
+        volume.take(session, age_s=0)
+    volume.forgetter.book = book = Book(DECLARED["volume-keeper"])
+    for session, changes in (
+        ("ended", {"state": "closed", "pool": "p"}),
+        ("goes-on", {"pool": "p"}),
+        ("foreign", {"state": "closed", "pool": "q"}),
+    ):
+        volume.records.known[session] = LIVE
+        volume.forgetter.heard_record(msgspec.structs.replace(LIVE, session=session, **changes))
+
+    running = asyncio.create_task(volume.forgetter.run())
+    try:
+        async with asyncio.timeout(30):
+            while "acme.ended" in volume.has():  # noqa: ASYNC110 - no event tells
+                await asyncio.sleep(0.01)
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
+
+    await volume.forgetter.look()
+    assert volume.has() == ["acme.foreign", "acme.goes-on"]
+    said = book.render()[0].decode()
+    assert 'agent_sandbox_volume_sessions{pool="p"} 2.0' in said
+    assert "agent_sandbox_volume_free_bytes" in said

@@ -13,7 +13,7 @@ from shared.errors import ServiceError
 from shared.identity.files import read_credential
 from shared.identity.roles import KEEPER
 from shared.messages import decode, encode
-from shared.metrics import DECLARED, Book
+from shared.metrics import DECLARED, Book, declared
 from shared.probes import Health, nats_problem, note_contact_often, probed
 from shared.record import Record
 from shared.service import Stop
@@ -21,10 +21,18 @@ from shared.volumes import GROUP
 from volume_keeper.adapters.folders import SharedFolders
 from volume_keeper.adapters.records import StreamRecords
 from volume_keeper.loops.forget import Forgetter
-from volume_keeper.loops.serve import Desk, in_thread
+from volume_keeper.loops.serve import Desk
+from volume_keeper.loops.threads import Threads
 from volume_keeper.settings import KeeperSettings
 
 log = logs.get(__name__)
+
+BEGIN_S = 30.0
+AT_ONCE = 16
+"""Calls to the volume for requests, at once."""
+ASIDE = 2
+"""And for what ended."""
+NOTE_S = 1.0
 
 
 async def run(settings: KeeperSettings, stop: Stop) -> None:
@@ -33,8 +41,10 @@ async def run(settings: KeeperSettings, stop: Stop) -> None:
     Raises:
         ServiceError: it cannot start.
     """
-    folders = SharedFolders(Path(settings.volume))
-    await in_thread(folders.begin)
+    called = f"the volume of pool {settings.pool}"
+    folders = SharedFolders(Path(settings.volume), called)
+    asked, aside_of_it = Threads(called, AT_ONCE), Threads(called, ASIDE)
+    await asked.run(folders.begin, BEGIN_S)
     health, book = Health(settings.ready_file), Book(DECLARED["volume-keeper"])
     async with contextlib.AsyncExitStack() as closing:
         await closing.enter_async_context(
@@ -43,15 +53,20 @@ async def run(settings: KeeperSettings, stop: Stop) -> None:
         bus = await Bus.connect(_options(settings))
         closing.push_async_callback(bus.close)
         health.require("nats", nats_problem(bus))
+        health.require("volume", asked.problem)
         records = StreamRecords(bus)
-        forgetter = Forgetter(folders, records, pool=settings.pool, look_s=settings.look_s)
+        forgetter = Forgetter(folders, records, aside_of_it, settings.pool, settings.look_s)
+        forgetter.book = book
         bus.on_lost, bus.on_restored = forgetter.lost, forgetter.restored
         async with asyncio.TaskGroup() as tasks:
             await _hear(bus, settings.pool, forgetter)
-            await _serve(bus, settings.pool, Desk(folders, records), tasks)
+            await _serve(
+                bus, settings.pool, Desk(folders, records, asked, settings.pool, book), tasks
+            )
             aside = [
                 tasks.create_task(forgetter.run()),
                 tasks.create_task(note_contact_often(book, bus)),
+                tasks.create_task(_note_hanging(book, settings.pool, asked, aside_of_it)),
             ]
             if settings.credential_file:
                 aside.append(tasks.create_task(follow_file(bus, Path(settings.credential_file))))
@@ -84,6 +99,13 @@ async def _serve(bus: Bus, pool: str, desk: Desk, tasks: asyncio.TaskGroup) -> N
             tasks.create_task(answer(message), name="answer")
 
     await bus.subscribe(subjects.volume(pool), heard, queue=GROUP)
+
+
+async def _note_hanging(book: Book, pool: str, *threads: Threads) -> None:
+    while True:
+        hanging = sum(each.hanging for each in threads)
+        book.set(declared.VOLUME_HANGING, pool, value=hanging)
+        await asyncio.sleep(NOTE_S)
 
 
 def _options(settings: KeeperSettings) -> BusOptions:

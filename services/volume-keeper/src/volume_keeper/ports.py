@@ -40,6 +40,10 @@ class Folders(Protocol):
         """
         ...
 
+    def room(self) -> tuple[int, int]:
+        """Return the volume's size, and how much of it is free, bytes."""
+        ...
+
     def sessions(self) -> list[str]:
         """Return the sessions that have a folder, by their names."""
         ...

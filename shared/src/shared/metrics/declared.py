@@ -41,14 +41,14 @@ LABELS: Final = {
     "cause": "what was seen: `process_exit`, `disconnect`, `heartbeats_missed`, … (`docs/results.md`)",
     "phase": "`starting`, `warm` or `bound`",
     "state": "a record's state; of nodes `alive` or `silent`",
-    "outcome": "of pods `asked`, `refused` or `unanswered`; of jobs `done`, `cancelled` or an error's code",
-    "op": "`save`, `restore`, `rescue`, `look` or `retain`; of bad packs also `scrub`",
+    "outcome": "of pods `asked`, `refused` or `unanswered`; of jobs and requests `done`, `cancelled` or an error's code",
+    "op": "`save`, `restore`, `rescue`, `look` or `retain`; of bad packs also `scrub`; of volumes `make`, `take` or `other`",
     "reason": "which bound or fault it was; of bad packs `damaged` or `missing`; of inputs that differ which source said more",
     "method": "`GET`, `POST`, `PUT`, `DELETE`, `WEBSOCKET`, …; a strange one is `other`",
     "route": "a route's template, `/v1/tasks/{task:str}`; what is refused before any route is `refused`",
     "code": "the answer's status code; 0: the asker was gone before there was one",
     "direction": "`in`: from clients; `out`: to clients",
-    "check": "what readiness asks for: `start`, `nats`, `shards`, `server`, `cluster`",
+    "check": "what readiness asks for: `start`, `nats`, `shards`, `server`, `cluster`, `volume`",
 }
 """What each label's values are."""
 
@@ -223,6 +223,22 @@ CHECKPOINT_STORE_UP = _gauge(
     "checkpoint_store_up", "1 while the store of packs can be used; else 0."
 )
 
+# --------------------------------------------------------------------------------------------------------- volume-keeper
+VOLUME_REQUESTS = _counter(
+    "volume_requests", "Folders that were asked for, and moved or not.", "pool", "op", "outcome"
+)
+VOLUME_DURATION = _histogram(
+    "volume_request_duration", "Request to its answer, of those that were done.", ("pool", "op"), FAST_S
+)  # fmt: skip
+VOLUME_HANGING = _gauge(
+    "volume_calls_hanging", "Calls to the volume that have not come back for 5 s: alarm when it is not 0.", "pool"
+)  # fmt: skip
+VOLUME_SESSIONS = _seen(
+    _gauge("volume_sessions", "Sessions that have a folder on the volume.", "pool")
+)
+VOLUME_SIZE = _seen(_gauge("volume_size_bytes", "Size of the volume.", "pool"))
+VOLUME_FREE = _seen(_gauge("volume_free_bytes", "Of that, what is free.", "pool"))
+
 # ----------------------------------------------------------------------------------------------------------- client-edge
 EDGE_OPEN = _gauge("edge_connections", "Clients that are connected.")
 EDGE_ACCEPTED = _counter("edge_accepted", "Connections that clients made.")
@@ -265,6 +281,8 @@ DECLARED: Final[dict[Service, tuple[Metric, ...]]] = {
         CHECKPOINTS_LATE, CHECKPOINT_PACKS_BAD, CHECKPOINT_STORE_UP,
     ),
     "provisioner": COMMON,
-    "volume-keeper": (*COMMON, *ON_THE_BUS),
+    "volume-keeper": (
+        *COMMON, *ON_THE_BUS, VOLUME_REQUESTS, VOLUME_DURATION, VOLUME_HANGING, VOLUME_SESSIONS, VOLUME_SIZE, VOLUME_FREE,
+    ),
 }  # fmt: skip
 """Which service exports what."""

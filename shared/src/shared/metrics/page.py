@@ -20,7 +20,7 @@ Every service answers three paths on a listener of its own, which is for monitor
 A service that has lost its NATS servers, or whose server hangs, is *live and not ready* within 4 s, and ready again when
 they are back: a restart would mend nothing. A pool-manager is also not ready while no state shard has a leader (which
 servers without a majority notice after some 10 s), a client edge while its server takes no clients, a gateway while no
-edge does. All three paths are answered by a thread of its own, also while the service is
+edge does, a keeper while its volume hangs. All three paths are answered by a thread of its own, also while the service is
 busy; a process that is stopped as a whole answers nothing.
 
 **Embedded**: the listeners are on free ports of 127.0.0.1, so any number of clusters stand side by side. Where they are
@@ -29,7 +29,7 @@ stands in the state folder: `probes/<process>` holds the URL, and `probes/target
 not answer for 15 s, is started anew.
 
 **Elsewhere** a variable says where to listen, as `host:port`: `POOL_PROBES`, `LOCAL_NODE_PROBES`, `CHECKPOINTER_PROBES`,
-`EDGE_PROBES`. Workers
+`EDGE_PROBES`, `KEEPER_PROBES`. Workers
 have probes only where `POOL_WORKER_PROBES` is set, which is for pods with a network address of their own: their figures
 come from the pool-managers, who hear every result.
 

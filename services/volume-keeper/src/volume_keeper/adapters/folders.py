@@ -42,7 +42,7 @@ def _as_ours(
         try:
             return act(self, *args, **kwargs)
         except OSError as exc:
-            raise Unavailable(f"the volume: {exc.strerror or exc}") from exc
+            raise Unavailable(f"{self.called}: {exc.strerror or exc}") from exc
 
     return tried
 
@@ -50,8 +50,15 @@ def _as_ours(
 class SharedFolders:
     """Implements `ports.Folders`."""
 
-    def __init__(self, volume: Path) -> None:
-        """Keep what lies below `volume`."""
+    def __init__(self, volume: Path, called: str = "the volume") -> None:
+        """Keep what lies below `volume`.
+
+        Args:
+            volume: where it is mounted.
+            called: as errors name it.
+        """
+        self.called = called
+        self._volume = volume
         self._pods, self._sessions, self._trash = (
             volume / name for name in (PODS, SESSIONS, TRASH)
         )
@@ -71,14 +78,14 @@ class SharedFolders:
         with suppress(FileExistsError):
             folder.mkdir()
         if folder.stat().st_uid != os.geteuid():
-            raise Unavailable(f"the volume: {PODS}/{pod} was made by somebody else")
+            raise Unavailable(f"{self.called}: {PODS}/{pod} was made by somebody else")
         folder.chmod(POD_MODE)
 
     @_as_ours
     def take(self, name: str, taking: Taking) -> bool:
         """Move a session's folder into that of a pod; return whether it was made just now."""
         if not (self._pods / taking.pod).is_dir():
-            raise NotFound(f"the volume: pod {taking.pod} has no folder")
+            raise NotFound(f"{self.called}: pod {taking.pod} has no folder")
         for _ in range(ROUNDS_MAX):
             before = self._takings(name)
             if before is None:
@@ -90,7 +97,7 @@ class SharedFolders:
             (self._sessions / name / taking.name).touch()
             if self._fetch(name, taking):
                 return False
-        raise Unavailable(f"the volume does not show the folder of {name} now")
+        raise Unavailable(f"{self.called} does not show the folder of {name} now")
 
     def _begin_session(self, name: str, taking: Taking) -> bool:
         """Make a session's first folder, and then its name, which is what makes it the session's; False: there is one."""
@@ -140,6 +147,12 @@ class SharedFolders:
             if one != taking:
                 (self._sessions / name / one.name).unlink(missing_ok=True)
         return True
+
+    @_as_ours
+    def room(self) -> tuple[int, int]:
+        """Return the volume's size, and how much of it is free, bytes."""
+        found = os.statvfs(self._volume)
+        return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
     @_as_ours
     def sessions(self) -> list[str]:
