@@ -9,8 +9,9 @@ from harness import pictures
 from harness.api import of_pool, writes_table
 from harness.report import Report
 from harness.site import table_of
-from kubernetes_parts import figures
+from kubernetes_parts import figures, volume_figures
 from kubernetes_parts.lanes import Lane, Lanes
+from kubernetes_parts.remounts import Remount
 from kubernetes_parts.rounds import Round
 from recovery_parts.tracker import Hit, Tracker
 
@@ -153,3 +154,28 @@ def test_writes_about_other_pools_pods_are_not_counted() -> None:
     kept = [one, one._replace(name=""), one._replace(namespace="system", name="x")]
 
     assert of_pool([*kept, *others], "pods", "warm") == kept
+
+
+def test_only_pods_taken_by_hand_make_the_figure_without_a_name() -> None:
+    """Harm counts whatever took the pod; what was not measured has no target."""
+    given = argparse.Namespace(deletes=2, kills=1, poweroffs=0, cuts=1)
+    found = Report("kubernetes-pvc", "c", {}, volume_figures.targets(given))
+    rounds = [
+        Remount("delete", 1.0, 0.5, 0, 0),
+        Remount("delete", 2.0, None, 0, 0),
+        Remount("kill", 7.0, 0.1, 0, 0, differences=["d0/f0.bin: other bytes"]),
+        Remount("cut", 11.0, 4.0, 0, 3, status="ok"),
+    ]
+
+    volume_figures.enter(found, rounds)
+
+    told = found.figures
+    assert (told["pvc_remount_p50_s"], told["pvc_remount_p95_s"]) == (2.0, 7.0)
+    assert (told["pvc_remount_p95_s_delete"], told["pvc_remount_p95_s_cut"]) == (2.0, 11.0)
+    assert (told["pvc_zombie_writes"], told["pvc_files_differ"], told["pvc_not_told"]) == (3, 1, 1)
+    assert {target.figure for target in found.missed()} == {
+        "pvc_zombie_writes", "pvc_files_differ", "pvc_not_told",
+    }  # fmt: skip
+    assert found.unmeasured() == []
+    drawn = pictures.draw(volume_figures.pictures(rounds))
+    assert ET.fromstring(drawn).attrib["width"] == "880"

@@ -42,6 +42,7 @@ FIGURES = {
 }
 ELSEWHERE = {
     "chaos": "tests/chaos/test_headline.py",
+    "kubernetes-pvc": "tests/kubernetes/test_benchmarks.py",
     "kubernetes-recovery": "tests/kubernetes/test_benchmarks.py",
     "kubernetes-tti": "tests/kubernetes/test_benchmarks.py",
     "objects": "tests/e2e/test_objects.py",

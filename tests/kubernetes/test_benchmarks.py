@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes_parts.volume_figures import HARM
+from tests.kubernetes.conftest import SHARED_CLASS
 
 from agent_sandbox.kubernetes.names import Namespaces
 from shared.testing.node_faults import NodeFaults
@@ -55,3 +58,18 @@ def test_the_time_to_interactive_is_measured(system: Namespaces) -> None:
     assert {name: value for name, value in found.items() if "lost" in name and value} == {}, said
     assert found.get("api_writes_per_claim_sync", 0) == 0, said
     assert {"warm_p50_ms_1", "warm_p99_ms_10", "on_demand_p50_ms_gvisor"} <= set(found)
+
+
+@pytest.mark.timeout(600)
+def test_a_session_on_a_volume_goes_on_when_its_pod_or_its_node_is_taken(
+    system: Namespaces, faults: NodeFaults
+) -> None:
+    """Each way once: the same files, no write of who was before, and the task that was hit says so."""
+    words = "--deletes 1 --kills 1 --poweroffs 1 --cuts 1 --stock 2 --storage-class"
+    said, found = bench("kubernetes-pvc", f"{words}={os.environ.get(SHARED_CLASS, '')}")
+
+    assert {name: found[name] for name in HARM} == dict.fromkeys(HARM, 0), said
+    assert found["pvc_rounds"] == 4
+    assert {"pvc_remount_p95_s", "pvc_remount_p95_s_poweroff", "pvc_remount_p95_s_cut"} <= set(
+        found
+    )

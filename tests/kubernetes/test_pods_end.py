@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from harness.site import Site, open_site
-from tests.kubernetes.trees import differences, make_tree
+from kubernetes_parts.trees import differences, make_tree
 
 from agent_sandbox import Client, Session
 from agent_sandbox.events import Output
