@@ -106,6 +106,7 @@ CONDITIONS: dict[str, Callable[[], bool]] = {
     "no-kubectl": lambda: shutil.which("kubectl") is None,
     "no-kubernetes": lambda: not os.environ.get("KUBECONFIG"),
     "no-landlock": lambda: sys.platform != "linux" or _lacks_landlock(),
+    "no-disk-class": lambda: not os.environ.get("AGENT_SANDBOX_DISK_CLASS"),
     "no-node-faults": lambda: not os.environ.get("AGENT_SANDBOX_FAULTS"),
     "no-openssl": lambda: shutil.which("openssl") is None,
     "no-namespaces": lambda: sys.platform != "linux" or _lacks_namespaces(),

@@ -5,6 +5,7 @@ What a test may find in the environment, beside the kubeconfig:
     AGENT_SANDBOX_FAULTS      command that does faults to nodes (shared.testing.node_faults)
     AGENT_SANDBOX_AUDIT_LOG   the API server's audit log
     AGENT_SANDBOX_SHARED_CLASS  a StorageClass whose volumes many nodes mount at once; else it is the default one
+    AGENT_SANDBOX_DISK_CLASS  a StorageClass whose volumes one node has at a time
 
 The images are on the nodes: `./dev images --load 'COMMAND'`. A system that is there is used and left; else it is made,
 and taken away again at the end.
@@ -34,6 +35,7 @@ from harness.site import declare, opened_policies, others, withdraw  # noqa: E40
 OVERLAY = ROOT / "deploy" / "overlays" / "dev"
 READY_S = 240.0
 SHARED_CLASS = "AGENT_SANDBOX_SHARED_CLASS"
+DISK_CLASS = "AGENT_SANDBOX_DISK_CLASS"
 POOLS = (
     PoolSpec(
         name="test-oci",

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from harness.site import open_site
+from tests.kubernetes.conftest import SHARED_CLASS
 
 from agent_sandbox.kubernetes.names import Namespaces
 from agent_sandbox.kubernetes.rights import Account, Right, needed
 from shared.kubectl import Kubectl, Object
+from shared.pools import PoolSpec, Volume
 from shared.testing import audit
+from shared.testing.names import unique
 
 RARELY_USED = {
     ("provisioner", "create", "secrets"),
@@ -115,3 +119,37 @@ async def test_what_is_granted_is_used_and_what_is_used_is_granted(
         allowed = {(account.name, right.verb, right.resource) for right in rights}
         assert used <= allowed, account
         assert allowed - used <= RARELY_USED, account
+
+
+async def test_a_pool_on_a_volume_is_set_up_by_the_rights_that_are_granted_for_it(
+    kubectl: Kubectl, system: Namespaces, audit_log: Path
+) -> None:
+    """From its declaration to a session's file: the pool-manager claims, makes keepers, and is refused nothing. Keepers and workers
+    ask nothing of the API server."""
+    name = unique("rights")
+    volume = Volume(size_gib=1, storage_class=os.environ.get(SHARED_CLASS, ""))
+    pool = PoolSpec(name=name, stock=1, isolation="oci", workspace="pvc", volume=volume)
+    began_s = time.time()
+    try:
+        async with open_site([pool]) as site, site.client() as client:
+            await site.wait_warm(name, 1)
+            session = await client.create_session(pool=name)
+            await session.write("f", "x")
+            await session.close()
+    finally:
+        words = ("-n", system.pods, "--ignore-not-found", "--wait=false")
+        kubectl.run("delete", "deployment", f"keeper-{name}", *words)
+        kubectl.run("delete", "persistentvolumeclaim", f"workspaces-{name}", *words)
+
+    requests = list(audit.read(audit_log, began_s))
+    manager = Account(system.system, "pool-manager")
+    mine = [one for one in requests if one.user == manager.user]
+    assert {f"{one.verb} {one.resource}" for one in mine if one.code == 403} == set()
+    used = {(one.verb, one.resource) for one in mine if one.namespace == system.pods}
+    assert used >= {
+        (verb, resource)
+        for resource in ("persistentvolumeclaims", "deployments")
+        for verb in ("create", "list")
+    }
+    worker = Account(system.pods, "agent-sandbox-worker")
+    assert [one for one in requests if one.user == worker.user] == []

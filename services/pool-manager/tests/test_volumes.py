@@ -158,3 +158,22 @@ def test_a_lasting_problem_is_looked_at_ever_later() -> None:
     assert waits == sorted(waits)
     assert next_look_s(LOOK_S, wrong, {"large": "no keeper"}) == SOON_S
     assert next_look_s(SOON_S, wrong, {}) == LOOK_S
+
+
+def test_all_pods_of_a_volume_that_one_node_has_are_beside_each_other() -> None:
+    """Keepers and workers name one label, and carry it: the first goes anywhere, the others follow. Those of a shared volume do not."""
+    volume = Volume(storage_class="disk", access_mode="ReadWriteOnce")
+    single = msgspec.structs.replace(POOL, volume=volume)
+    keeper = keepers_manifest(TEMPLATE, single)["spec"]["template"]
+    worker = pod_manifest(TEMPLATE, single, PodOrder("large-0-1", "0", "oci", avoid=("n-1",)))
+    for pod in (keeper, worker):
+        [term] = pod["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]  # fmt: skip
+        wanted = term["labelSelector"]["matchLabels"]
+        assert wanted.items() <= pod["metadata"]["labels"].items()
+        assert term["topologyKey"] == "kubernetes.io/hostname"
+    assert "nodeAffinity" in worker["spec"]["affinity"]
+    assert claim_manifest(TEMPLATE, single)["spec"]["accessModes"] == ["ReadWriteOnce"]
+
+    shared = pod_manifest(TEMPLATE, POOL, PodOrder("large-0-1", "0", "oci"))
+    assert "affinity" not in shared["spec"]
+    assert "podAffinity" not in keepers_manifest(TEMPLATE, POOL)["spec"]["template"]["spec"]["affinity"]  # fmt: skip

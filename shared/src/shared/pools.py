@@ -36,7 +36,8 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = ""
     """Of the claim; empty: the cluster's default. What it makes must be as the access mode says."""
     access_mode: AccessMode = "ReadWriteMany"
-    """As in a claim. `ReadWriteMany`: one volume for the pool's sessions, that all nodes mount at once."""
+    """As in a claim. `ReadWriteMany`: one volume for the pool's sessions, that all nodes mount at once. `ReadWriteOnce`: one
+    that is attached to one node, on which all pods of the pool are then."""
     size_gib: Annotated[int, Meta(ge=1, le=1 << 20)] = 10
     """What the claim asks for, GiB."""
 
@@ -140,6 +141,15 @@ class PoolSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.workspace == "pvc"
 
     @property
+    def on_one_node(self) -> bool:
+        """Whether all pods of the pool must be on one node: only there its volume can be mounted."""
+        return (
+            self.on_volume
+            and self.volume is not None
+            and self.volume.access_mode == "ReadWriteOnce"
+        )
+
+    @property
     def interrupt_rule(self) -> OnInterrupt:
         """What happens to a task whose worker died, where the task says nothing."""
         return self.on_interrupt or ("fail" if self.on_volume else "rerun")
@@ -212,10 +222,6 @@ def _wrong_workspace(pool: PoolSpec) -> str:
     """Return what does not go together with where a pool keeps workspaces; empty: all does."""
     if not pool.on_volume:
         return 'volume: only with workspace = "pvc"' if pool.volume else ""
-    if pool.volume is not None and pool.volume.access_mode != "ReadWriteMany":
-        return (
-            f"volume.access_mode: {pool.volume.access_mode} is not served: ReadWriteMany expected"
-        )
     if pool.isolation not in ON_VOLUMES:
         return f'isolation: {pool.isolation} pods mount no volume: {", ".join(ON_VOLUMES)} expected with workspace = "pvc"'
     if pool.exclude:

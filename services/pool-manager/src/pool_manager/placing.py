@@ -10,7 +10,7 @@ import msgspec
 
 from pool_manager.adapters.files import read_template
 from pool_manager.adapters.kube_pods import KubePods, KubeProofs, KubeWatches
-from pool_manager.adapters.kube_volumes import BusKeepers, KubeVolumes
+from pool_manager.adapters.kube_volumes import BusKeepers, KubeNodes, KubeVolumes
 from pool_manager.core.kube_cluster import Cluster
 from pool_manager.core.pod_template import PodTemplate
 from pool_manager.core.world import World
@@ -67,7 +67,8 @@ class KubeSide:
         watches = KubeWatches(reached.api, template)
         self.watcher = ClusterWatcher(world, self._cluster, watches, self.pods, times)
         self.pods.on_made = self.watcher.made
-        self.volumes = VolumeKeeping(world, self._cluster, KubeVolumes(reached.api, template))
+        volumes, nodes = KubeVolumes(reached.api, template), KubeNodes(reached.api)
+        self.volumes = VolumeKeeping(world, self._cluster, volumes, nodes)
 
     def enrol_with(self, slots: SlotStore, mint: Mint, replies: Replies) -> None:
         """Give pods their credentials by these; before `serve`."""

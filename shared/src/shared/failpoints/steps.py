@@ -187,7 +187,7 @@ NOT_PLACED: dict[str, str] = {
     },
     **{
         f"pool_manager.keep_volumes.{method}": "Kubernetes alone: looked at again every few seconds"
-        for method in ("claims", "keepers", "claim", "keep", "dismiss")
+        for method in ("claims", "keepers", "keeper_nodes", "claim", "keep", "dismiss", "mark")
     },
     "pool_manager.kube_pods.make": "Kubernetes alone: the pod is asked for again",
     "pool_manager.recover.bury": "the third death in a task: judged again until it is done",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ ANSWER_BYTES_MAX = 64 << 20
 LINE_BYTES_MAX = 4 << 20
 """Of one watched object."""
 CONNECTIONS_MAX = 32
+Body = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 5), (socket.TCP_KEEPINTVL, 2), (socket.TCP_KEEPCNT, 3))
 """A watch says nothing for long; a server that lost power is noticed by this."""
 
@@ -96,6 +97,12 @@ class KubeApi:
         """Put an object in place of the one at `path`; errors as for `create`."""
         return await self._ask("PUT", path, None, body, timeout_s)
 
+    async def patch(
+        self, path: str, operations: Sequence[Mapping[str, Any]], *, timeout_s: float = 5.0
+    ) -> bytes:
+        """Change the object at `path` by a JSON patch; errors as for `create`, and `NotFound`."""
+        return await self._ask("PATCH", path, None, operations, timeout_s)
+
     async def delete(
         self, path: str, options: Mapping[str, Any] | None = None, *, timeout_s: float = 5.0
     ) -> bytes:
@@ -124,7 +131,7 @@ class KubeApi:
         method: str,
         path: str,
         query: Mapping[str, str] | None,
-        body: Mapping[str, Any] | None,
+        body: Body | None,
         timeout_s: float,
     ) -> bytes:
         writes = method != "GET"
@@ -144,11 +151,13 @@ class KubeApi:
         method: str,
         path: str,
         query: Mapping[str, str] | None,
-        body: Mapping[str, Any] | None,
+        body: Body | None,
         timeout_s: float,
     ) -> aiohttp.ClientResponse:
         url = path + ("?" + urlencode(query) if query else "")
         accepts = {"Accept": ACCEPTED}
+        if method == "PATCH":
+            accepts["Content-Type"] = "application/json-patch+json"
         try:
             _, url, headers, sent, _ = await self._api.param_serialize(
                 method, url, header_params=accepts, body=body, auth_settings=["BearerToken"]

@@ -126,8 +126,13 @@ class RuntimeHandler(msgspec.Struct, rename="camel"):
     features: dict[str, Any] | None = None
 
 
+class _NodeInfo(msgspec.Struct, rename="camel"):
+    boot_id: str = msgspec.field(default="", name="bootID")
+
+
 class _NodeStatus(msgspec.Struct, rename="camel"):
     conditions: list[Condition] = []
+    node_info: _NodeInfo = msgspec.field(default_factory=_NodeInfo)
     runtime_handlers: list[RuntimeHandler] | None = None
 
 

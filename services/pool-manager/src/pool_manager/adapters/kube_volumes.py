@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
+from pool_manager.core.dead_nodes import Act, patch
 from pool_manager.core.pod_form import PART_OF, PRODUCT
 from pool_manager.core.pod_template import PodTemplate
 from pool_manager.core.volume_form import VOLUME_OF, claim_manifest, keepers_manifest
@@ -14,6 +15,7 @@ from shared import messages, subjects
 from shared.bus import Bus
 from shared.errors import Conflict, NotFound, Unavailable, error_of
 from shared.kube.client import KubeApi
+from shared.kube.views import NodeView, PodView
 from shared.pools import PoolSpec
 from shared.volumes import MakeAsk, VolumeAnswer
 
@@ -24,6 +26,10 @@ _SELECTOR = {"labelSelector": f"{PART_OF}={PRODUCT},{VOLUME_OF}"}
 
 class _Claims(msgspec.Struct):
     items: list[ClaimView]
+
+
+class _Pods(msgspec.Struct):
+    items: list[PodView]
 
 
 class _Deployments(msgspec.Struct):
@@ -38,6 +44,7 @@ class KubeVolumes:
         self._api = api
         self._template = template
         self._claims = f"/api/v1/namespaces/{template.namespace}/persistentvolumeclaims"
+        self._pods = f"/api/v1/namespaces/{template.namespace}/pods"
         self._deployments = f"/apis/apps/v1/namespaces/{template.namespace}/deployments"
 
     async def claims(self) -> dict[str, ClaimView]:
@@ -49,6 +56,14 @@ class KubeVolumes:
         """Return keepers' Deployments by their pools."""
         found = _read(await self._api.get(self._deployments, _SELECTOR), _Deployments)
         return {one.metadata.labels[VOLUME_OF]: one for one in found.items}
+
+    async def keeper_nodes(self) -> dict[str, set[str]]:
+        """Return the nodes that have pods of keepers, by their pools."""
+        nodes: dict[str, set[str]] = {}
+        for pod in _read(await self._api.get(self._pods, _SELECTOR), _Pods).items:
+            if pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed"):
+                nodes.setdefault(pod.metadata.labels[VOLUME_OF], set()).add(pod.spec.node_name)
+        return nodes
 
     async def claim(self, pool: PoolSpec) -> None:
         """Claim a pool's volume."""
@@ -75,6 +90,18 @@ class KubeVolumes:
             await self._api.delete(f"{self._deployments}/{keepers.metadata.name}")
         except NotFound:
             return
+
+
+class KubeNodes:
+    """Implements `ports.volumes.Nodes`."""
+
+    def __init__(self, api: KubeApi) -> None:
+        """Use the API server."""
+        self._api = api
+
+    async def mark(self, node: NodeView, act: Act) -> None:
+        """Take a node out of service, or back."""
+        await self._api.patch(f"/api/v1/nodes/{node.metadata.name}", patch(node, act))
 
 
 class BusKeepers:

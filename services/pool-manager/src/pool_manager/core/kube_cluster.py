@@ -41,6 +41,8 @@ class Cluster:
         self.runtimes: dict[str, RuntimeClassView] = {}
         self.dead: frozenset[str] = frozenset()
         """Nodes that say nothing in any way."""
+        self.heard: frozenset[str] = frozenset()
+        """Nodes of which somebody was heard just now."""
         self.volumes: dict[str, str] = {}
         """Pool -> what is wrong with its volume."""
         self._lost: dict[str, str] = dict.fromkeys(
@@ -159,6 +161,7 @@ class Cluster:
                 on.setdefault(pod.node, []).append(pod)
         verdicts = {name: is_silent(name, pods) for name, pods in on.items()}
         silent = frozenset(name for name, verdict in verdicts.items() if verdict)
+        self.heard = frozenset(name for name, verdict in verdicts.items() if verdict is False)
         unknown = frozenset(name for name, verdict in verdicts.items() if verdict is None)
         # If nobody is heard at all, it is this process that hears nothing, or the servers between.
         dead = silent if False in verdicts.values() else self.dead & silent

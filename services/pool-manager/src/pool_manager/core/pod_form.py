@@ -16,6 +16,8 @@ SLOT = "agent-sandbox.dev/slot"
 ISOLATION = "agent-sandbox.dev/isolation"
 LANES = "agent-sandbox.dev/lanes"
 """Annotation: the lanes that hold what the pod was started for."""
+BESIDE = "agent-sandbox.dev/beside"
+"""Label of all pods that must be on the node to which their pool's volume is attached."""
 
 
 def pod_manifest(template: PodTemplate, pool: PoolSpec, order: PodOrder) -> dict[str, Any]:
@@ -27,6 +29,8 @@ def pod_manifest(template: PodTemplate, pool: PoolSpec, order: PodOrder) -> dict
         order: which pod.
     """
     labels = {PART_OF: PRODUCT, POOL: pool.name, SLOT: order.slot, ISOLATION: order.isolation}
+    if pool.on_one_node:
+        labels[BESIDE] = pool.name
     annotations = {LANES: order.lanes}
     if order.isolation == "gvisor":
         annotations |= _shared_in_gvisor("channel")
@@ -75,9 +79,21 @@ def _common(template: PodTemplate, pool: PoolSpec, order: PodOrder) -> dict[str,
         spec["imagePullSecrets"] = [{"name": name} for name in template.image_pull_secrets]
     if template.priority_class:
         spec["priorityClassName"] = template.priority_class
-    if order.avoid:
-        spec["affinity"] = _elsewhere(order.avoid)
+    affinity = (_elsewhere(order.avoid) if order.avoid else {}) | beside(pool)
+    if affinity:
+        spec["affinity"] = affinity
     return spec
+
+
+def beside(pool: PoolSpec) -> dict[str, Any]:
+    """Return the affinity of a pod that mounts a volume which one node has at a time: to all others that do, if there are any."""
+    if not pool.on_one_node:
+        return {}
+    term = {
+        "labelSelector": {"matchLabels": {BESIDE: pool.name}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 def _elsewhere(nodes: tuple[str, ...]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pool_manager.core.pod_form import PART_OF, PRODUCT
+from pool_manager.core.pod_form import BESIDE, PART_OF, PRODUCT, beside
 from pool_manager.core.pod_halves import FILES_GROUP, SANDBOX_UID, claim_name
 from pool_manager.core.pod_template import PodTemplate
 from shared.pools import PoolSpec, Volume
@@ -56,6 +56,8 @@ def claim_manifest(template: PodTemplate, pool: PoolSpec) -> dict[str, Any]:
 def keepers_manifest(template: PodTemplate, pool: PoolSpec) -> dict[str, Any]:
     """Return the Deployment of a pool's keepers."""
     labels = {_NAME: _KEEPER, PART_OF: PRODUCT, VOLUME_OF: pool.name}
+    if pool.on_one_node:
+        labels[BESIDE] = pool.name
     spec = {
         "replicas": KEEPERS,
         "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
@@ -90,7 +92,7 @@ def _pod(template: PodTemplate, pool: PoolSpec) -> dict[str, Any]:
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 10,
-        "affinity": _apart(pool),
+        "affinity": beside(pool) or _apart(pool),
         # A dead node's keeper is replaced soon; the other one works meanwhile.
         "tolerations": [
             *template.tolerations,

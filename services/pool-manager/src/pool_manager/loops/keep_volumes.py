@@ -5,27 +5,30 @@ from __future__ import annotations
 import asyncio
 import time
 
+from pool_manager.core.dead_nodes import OURS, OUT_OF_SERVICE, Act, Blocked, holders, is_marked
 from pool_manager.core.kube_cluster import Cluster
 from pool_manager.core.volume_state import LOOK_S, judge, next_look_s
 from pool_manager.core.world import World
-from pool_manager.ports.volumes import Volumes
+from pool_manager.ports.volumes import Nodes, Volumes
 from shared import logs
-from shared.errors import ServiceError
+from shared.errors import Forbidden, ServiceError
 
 log = logs.get(__name__)
 
 DISMISS_S = 600.0
 """Keepers of a pool that is not declared: perhaps it is, and this pool-manager is about to be replaced by one that knows."""
+BY_HAND = f"kubectl taint node {{node}} {OUT_OF_SERVICE}={OURS}:NoExecute{{end}}, or kubectl apply -k deploy/out-of-service"
 
 
 class VolumeKeeping:
     """One pool-manager's part of it: all of them look, one acts."""
 
-    def __init__(self, world: World, cluster: Cluster, volumes: Volumes) -> None:
+    def __init__(self, world: World, cluster: Cluster, volumes: Volumes, nodes: Nodes) -> None:
         """Tell `cluster` what is wrong with whose volume."""
         self._world = world
         self._cluster = cluster
         self._volumes = volumes
+        self._nodes = nodes
         self._strange: dict[str, float] = {}
         """Pools that are not declared here and have keepers, since when."""
 
@@ -46,9 +49,13 @@ class VolumeKeeping:
         template = self._cluster.template
         acts = self._world.peers.is_first("volumes", time.monotonic())
         pools = {p: s.spec for p, s in self._world.pools.items() if s.spec.on_volume}
+        on_one = {name for name, pool in pools.items() if pool.on_one_node}
+        holding = await self._volumes.keeper_nodes() if on_one else {}
         for name, pool in pools.items():
             verdict = judge(template, pool, claims.get(name), keepers.get(name))
             self._say(name, verdict.problem)
+            if name in on_one:
+                await self._free(name, holding.get(name, set()), acts=acts)
             for act in verdict.acts if acts else ():
                 log.info("volume.seen_to", pool=name, act=act)
                 try:
@@ -65,6 +72,37 @@ class VolumeKeeping:
             if now - self._strange[name] > DISMISS_S:
                 log.info("keepers.dismissed", pool=name)
                 await self._volumes.dismiss(keepers[name])
+
+    async def _free(self, pool: str, nodes: set[str], *, acts: bool) -> None:
+        """See to the nodes that may keep a pool's volume: say of each that is dead what it waits for, and do what may be done.
+
+        Args:
+            pool: whose volume is attached to one node at a time.
+            nodes: those with keepers.
+            acts: this pool-manager is the one to act.
+        """
+        cluster = self._cluster
+        nodes = nodes | {pod.node for pod in cluster.pods.values() if pod.pool == pool}
+        nodes |= {name for name, node in cluster.nodes.items() if is_marked(node)}
+        if not cluster.nodes:
+            return  # they have not been read yet
+        for blocked in holders(cluster.nodes, nodes, cluster.heard, cluster.dead):
+            if blocked.act != "back":
+                self._say(pool, f"its volume: {blocked.why}")
+            if blocked.act is not None and acts:
+                await self._mark(pool, blocked, blocked.act)
+
+    async def _mark(self, pool: str, blocked: Blocked, act: Act) -> None:
+        log.warning("node.marked", node=blocked.node, act=act, why=blocked.why)
+        try:
+            await self._nodes.mark(self._cluster.nodes[blocked.node], act)
+        except Forbidden as exc:
+            by_hand = BY_HAND.format(node=blocked.node, end="" if act == "out" else "-")
+            self._say(
+                pool, f"its volume: {blocked.why}, but pool-managers may not: {by_hand} ({exc})"
+            )
+        except ServiceError as exc:
+            self._say(pool, f"its volume: {blocked.why}: {exc}")
 
     def _say(self, pool: str, problem: str) -> None:
         if problem:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from pool_manager.core.dead_nodes import Act
 from pool_manager.core.volume_state import ClaimView, DeploymentView
+from shared.kube.views import NodeView
 from shared.pools import PoolSpec
 
 
@@ -19,6 +21,10 @@ class Volumes(Protocol):
         """Return keepers' Deployments by their pools."""
         ...
 
+    async def keeper_nodes(self) -> dict[str, set[str]]:
+        """Return the nodes that have pods of keepers, by their pools; also those whose end nobody has seen yet."""
+        ...
+
     async def claim(self, pool: PoolSpec) -> None:
         """Claim a pool's volume; one that is claimed already is no error."""
         ...
@@ -29,6 +35,18 @@ class Volumes(Protocol):
 
     async def dismiss(self, keepers: DeploymentView) -> None:
         """End the keepers of a pool that is not declared any more."""
+        ...
+
+
+class Nodes(Protocol):
+    """Nodes, as far as a volume is attached to one."""
+
+    async def mark(self, node: NodeView, act: Act) -> None:
+        """Take a node out of service, or back; one that has changed since `node` was read stays as it is.
+
+        Raises:
+            Forbidden: that is not allowed to pool-managers of this cluster.
+        """
         ...
 
 

@@ -1,0 +1,145 @@
+"""A pool whose volume one node has at a time: all of it is there, and goes on elsewhere when that node is proven to be off."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness.site import Site, open_site
+from kubernetes_parts.trees import differences, make_tree
+from tests.kubernetes.conftest import DISK_CLASS, ROOT
+from tests.kubernetes.test_volumes import WRITES, begun, owner_of
+
+from agent_sandbox.kubernetes.names import Namespaces
+from shared.kubectl import Kubectl
+from shared.pools import PoolSpec, Volume
+from shared.testing.names import unique
+from shared.testing.node_faults import NodeFaults
+
+IS_OFF = "agent-sandbox.dev/is-off"
+OUT = "node.kubernetes.io/out-of-service"
+RIGHTS = ROOT / "deploy" / "out-of-service"
+TOLD_S, FREED_S = 120, 240
+
+
+@pytest.fixture
+def may_mark_nodes(kubectl: Kubectl, system: Namespaces) -> Iterator[None]:
+    """Pool-managers may take nodes out of service."""
+    kubectl.run("apply", "-k", str(RIGHTS))
+    yield
+    kubectl.run("delete", "-k", str(RIGHTS))
+
+
+@pytest.fixture
+def pool(kubectl: Kubectl, system: Namespaces) -> Iterator[PoolSpec]:
+    """On a disk; what stays of it is removed."""
+    found = os.environ.get(DISK_CLASS)
+    if not found:
+        pytest.skip(f"no ${DISK_CLASS} names a class of volumes that one node has at a time")
+    volume = Volume(size_gib=1, storage_class=found, access_mode="ReadWriteOnce")
+    name = unique("disk")
+    yield PoolSpec(
+        name=name, stock=2, isolation="oci", workspace="pvc", volume=volume, idle_release_s=3600
+    )
+    words = ("-n", system.pods, "--ignore-not-found", "--wait=false")
+    kubectl.run("delete", "deployment", f"keeper-{name}", *words)
+    kubectl.run("delete", "persistentvolumeclaim", f"workspaces-{name}", *words)
+
+
+def taints(kubectl: Kubectl, node: str) -> set[str]:
+    """Return the keys of a node's taints."""
+    return {one["key"] for one in kubectl.get("node", node)["spec"].get("taints") or ()}
+
+
+async def told(site: Site, pool: PoolSpec, word: str) -> str:
+    """Wait until the pool's status says something; return all of it."""
+    async with asyncio.timeout(TOLD_S):
+        while word not in (reason := (await site.view(pool.name)).reason):  # noqa: ASYNC110 - no event tells
+            await asyncio.sleep(0.5)
+    return reason
+
+
+@pytest.mark.timeout(600, func_only=True)
+async def test_a_disk_leaves_a_dead_node_by_proof_alone(
+    pool: PoolSpec, may_mark_nodes: None, faults: NodeFaults, kubectl: Kubectl, tmp_path: Path
+) -> None:
+    """Until somebody says that the node is off its pool names it and the command, and nothing is done to it; then the session
+    goes on on another node with the same files. When the node is back it is taken into service, and the word is gone."""
+    async with open_site([pool]) as site, site.client() as client:
+        await site.wait_warm(pool.name, 2)
+        make_tree(tmp_path / "tree")
+        session = await client.create_session(pool=pool.name)
+        await session.upload_tree(tmp_path / "tree", "tree")
+        hit = await begun(session, WRITES, b"written")
+        owner = (await owner_of(site, session)).owner or ""
+        places = await asyncio.to_thread(site.worker_nodes)
+        node = places[owner]
+        mine = {place for name, place in places.items() if name.startswith(pool.name)}
+        assert mine == {node}, "all of the pool are on the node that has the volume"
+
+        await asyncio.to_thread(faults.do, "poweroff", node)
+        reason = await told(site, pool, IS_OFF)
+        boot = kubectl.get("node", node)["status"]["nodeInfo"]["bootID"]
+        assert f"kubectl annotate node {node} {IS_OFF}={boot}" in reason
+        assert OUT not in taints(kubectl, node)
+
+        kubectl.run("annotate", "node", node, f"{IS_OFF}={boot}")
+        async with asyncio.timeout(FREED_S):
+            assert (await hit).startswith("interrupted")
+        after = await owner_of(site, session)
+        assert (await asyncio.to_thread(site.worker_nodes))[after.owner or ""] != node
+        assert OUT in taints(kubectl, node)
+        await session.download_tree("tree", tmp_path / "back")
+        assert differences(tmp_path / "tree", tmp_path / "back") == []
+
+        await asyncio.to_thread(faults.mend, "poweroff", node)
+        async with asyncio.timeout(TOLD_S):
+            while OUT in taints(kubectl, node):  # noqa: ASYNC110 - no event tells
+                await asyncio.sleep(0.5)
+        assert IS_OFF not in kubectl.get("node", node)["metadata"].get("annotations", {})
+        await session.close()
+
+
+def marking(kubectl: Kubectl, *operations: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    """Return what becomes of a change of a node that a pool-manager tries; nothing is changed."""
+    node = kubectl.list("nodes")[0]["metadata"]["name"]
+    words = ["patch", "node", node, "--type=json", "--dry-run=server", "-p", json.dumps(operations)]
+    who = ["--as", "system:serviceaccount:agent-sandbox:pool-manager"]
+    command = kubectl.command(*words, *who)
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+
+def taint(key: str, value: str) -> dict[str, Any]:
+    """Return the change that adds a taint to a node without any."""
+    found = {"key": key, "value": value, "effect": "NoExecute"}
+    return {"op": "add", "path": "/spec/taints", "value": [found]}
+
+
+def test_pool_managers_may_set_one_taint_and_nothing_else(
+    kubectl: Kubectl, may_mark_nodes: None
+) -> None:
+    """By the policy that comes with the right."""
+    assert marking(kubectl, taint(OUT, "agent-sandbox")).returncode == 0
+    for change, said in (
+        (taint(OUT, "somebody"), "change no taint but"),
+        (taint("node.kubernetes.io/unschedulable", "agent-sandbox"), "change no taint but"),
+        ({"op": "add", "path": "/metadata/labels/mine", "value": "x"}, "change no label"),
+        ({"op": "add", "path": "/metadata/annotations/mine", "value": "x"}, "change no annotation"),
+        ({"op": "add", "path": "/spec/unschedulable", "value": True}, "nothing else of a node"),
+    ):
+        done = marking(kubectl, change)
+        assert done.returncode != 0, change
+        assert said in done.stderr, done.stderr
+
+
+def test_without_that_right_they_may_not_even_that(kubectl: Kubectl, system: Namespaces) -> None:
+    """The deployment itself gives none on nodes but to see them."""
+    done = marking(kubectl, taint(OUT, "agent-sandbox"))
+    assert done.returncode != 0
+    assert "cannot patch" in done.stderr
