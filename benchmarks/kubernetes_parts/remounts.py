@@ -61,8 +61,9 @@ GOES_ON_S = 120.0
 """Longest wait for another pod, and for the former one's end."""
 MOVES_S = 240.0
 """Beyond that, for a disk that goes from node to node."""
-AFTER_S = 5.0
-"""Once the former pod is gone by the API server's books, which is no proof: so long its writes could still come."""
+AFTER_S: Mapping[How, float] = {"delete": 5.0, "kill": 5.0, "poweroff": 5.0, "cut": 20.0}
+"""Once the former pod is gone by the API server's books, which is no proof, and its node is back: so long its writes could
+still come."""
 MENDED_S = 240.0
 
 
@@ -170,7 +171,7 @@ class Remounts:
             if self._faults is not None:
                 await asyncio.to_thread(self._faults.mend_all)
         await self._until_gone(record.owner)
-        await asyncio.sleep(AFTER_S)
+        await asyncio.sleep(AFTER_S[how])
         then = await session.python(SIZES.format(name=name))
         sizes, later = (list(map(int, said.split())) for said in (first, then.stdout))
         revoked = [at for at, epoch in self._epochs.get(session.id, ()) if epoch > record.epoch]
