@@ -211,11 +211,11 @@ ON_ONE = PoolSpec(
 )
 
 
-def node(ready: str = "Unknown", word: str = "") -> NodeView:
+def node(ready: str = "Unknown", word: str = "", name: str = "n-1") -> NodeView:
     """Return the node that has the volume, and of which an operator says this."""
     return msgspec.convert(
         {
-            "metadata": {"name": "n-1", "annotations": {IS_OFF: word} if word else {}},
+            "metadata": {"name": name, "annotations": {IS_OFF: word} if word else {}},
             "status": {
                 "conditions": [{"type": "Ready", "status": ready}],
                 "nodeInfo": {"bootID": "boot-7"},
@@ -238,6 +238,22 @@ async def test_a_node_is_taken_out_of_service_by_proof_alone() -> None:
 
         seeing.cluster.nodes["n-1"] = node(word="boot-7")
         await until(lambda: ("n-1", "out") in seeing.nodes.marked)
+
+
+async def test_a_node_that_is_back_is_taken_into_service_and_one_that_stays_off_is_nobodys_reason() -> (
+    None
+):
+    """Once the volume has left it: what it waits for concerns no pool any more."""
+    seeing = Seeing(pools=[ON_ONE])
+    seeing.cluster.nodes = {"n-1": node("True"), "n-2": node(word="boot-7", name="n-2")}
+    async with seeing.at_work():
+        await until(lambda: "single" in seeing.volumes.kept and not seeing.cluster.volumes)
+        await asyncio.sleep(0.02)
+        assert (seeing.nodes.marked, seeing.cluster.volumes) == ([], {})
+
+        seeing.cluster.nodes["n-2"] = node("True", word="boot-7", name="n-2")
+        await until(lambda: ("n-2", "back") in seeing.nodes.marked)
+    assert seeing.cluster.volumes == {}
 
 
 async def test_who_may_not_take_nodes_out_of_service_says_what_to_do() -> None:

@@ -55,7 +55,7 @@ def judge(node: NodeView, *, is_heard: bool, is_silent: bool) -> Blocked | None:
     name, taint = node.metadata.name, _out_of_service(node)
     ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
     if is_heard or ready:
-        if ready and (is_marked(node) or IS_OFF in node.metadata.annotations):
+        if ready and is_named(node):
             return Blocked(name, f"node {name} is back: it is taken into service", "back")
         if is_heard:
             return None
@@ -79,10 +79,9 @@ def how_to_say(node: NodeView) -> str:
     )  # fmt: skip
 
 
-def is_marked(node: NodeView) -> bool:
-    """Return whether we have taken a node out of service."""
-    taint = _out_of_service(node)
-    return taint is not None and taint.value == OURS
+def is_named(node: NodeView) -> bool:
+    """Return whether a node is said to be off, or was taken out of service for that."""
+    return _is_marked(node) or IS_OFF in node.metadata.annotations
 
 
 def holders(
@@ -115,7 +114,7 @@ def patch(node: NodeView, act: Act) -> list[dict[str, Any]]:
     version = node.metadata.resource_version
     found = [{"op": "test", "path": "/metadata/resourceVersion", "value": version}]
     if act == "back":
-        if is_marked(node):
+        if _is_marked(node):
             index = [taint.key for taint in node.spec.taints].index(OUT_OF_SERVICE)
             found.append({"op": "remove", "path": f"/spec/taints/{index}"})
         if IS_OFF in node.metadata.annotations:
@@ -125,6 +124,11 @@ def patch(node: NodeView, act: Act) -> list[dict[str, Any]]:
     taint = {"key": OUT_OF_SERVICE, "value": OURS, "effect": "NoExecute"}
     path, value = ("/spec/taints/-", taint) if node.spec.taints else ("/spec/taints", [taint])
     return [*found, {"op": "add", "path": path, "value": value}]
+
+
+def _is_marked(node: NodeView) -> bool:
+    taint = _out_of_service(node)
+    return taint is not None and taint.value == OURS
 
 
 def _out_of_service(node: NodeView) -> Taint | None:

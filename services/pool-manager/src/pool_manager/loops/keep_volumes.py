@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from pool_manager.core.dead_nodes import OURS, OUT_OF_SERVICE, Act, Blocked, holders, is_marked
+from pool_manager.core.dead_nodes import OURS, OUT_OF_SERVICE, Blocked, holders, is_named
 from pool_manager.core.kube_cluster import Cluster
 from pool_manager.core.volume_state import LOOK_S, judge, next_look_s
 from pool_manager.core.world import World
@@ -31,6 +31,8 @@ class VolumeKeeping:
         self._nodes = nodes
         self._strange: dict[str, float] = {}
         """Pools that are not declared here and have keepers, since when."""
+        self._marked: set[str] = set()
+        """Nodes to which something was done in this look."""
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -50,6 +52,7 @@ class VolumeKeeping:
         acts = self._world.peers.is_first("volumes", time.monotonic())
         pools = {p: s.spec for p, s in self._world.pools.items() if s.spec.on_volume}
         on_one = {name for name, pool in pools.items() if pool.on_one_node}
+        self._marked.clear()
         holding = await self._volumes.keeper_nodes() if on_one else {}
         for name, pool in pools.items():
             verdict = judge(template, pool, claims.get(name), keepers.get(name))
@@ -65,6 +68,8 @@ class VolumeKeeping:
                         await self._volumes.keep(pool, keepers.get(name))
                 except ServiceError as exc:
                     self._say(name, f"its volume: {exc}")
+        if on_one and acts:
+            await self._take_back()
         now = time.monotonic()
         strange = keepers.keys() - pools.keys()
         self._strange = {name: self._strange.get(name, now) for name in strange}
@@ -83,26 +88,41 @@ class VolumeKeeping:
         """
         cluster = self._cluster
         nodes = nodes | {pod.node for pod in cluster.pods.values() if pod.pool == pool}
-        nodes |= {name for name, node in cluster.nodes.items() if is_marked(node)}
         if not cluster.nodes:
             return  # they have not been read yet
         for blocked in holders(cluster.nodes, nodes, cluster.heard, cluster.dead):
-            if blocked.act != "back":
-                self._say(pool, f"its volume: {blocked.why}")
-            if blocked.act is not None and acts:
-                await self._mark(pool, blocked, blocked.act)
+            if blocked.act == "back":
+                continue
+            self._say(pool, f"its volume: {blocked.why}")
+            if blocked.act is not None and acts and (wrong := await self._mark(blocked)):
+                self._say(pool, f"its volume: {blocked.why}{wrong}")
 
-    async def _mark(self, pool: str, blocked: Blocked, act: Act) -> None:
-        log.warning("node.marked", node=blocked.node, act=act, why=blocked.why)
+    async def _take_back(self) -> None:
+        """Take nodes into service that are alive again, whatever they hold."""
+        cluster = self._cluster
+        named = [name for name, node in cluster.nodes.items() if is_named(node)]
+        for blocked in holders(cluster.nodes, named, cluster.heard, cluster.dead):
+            if blocked.act == "back":
+                await self._mark(blocked)
+
+    async def _mark(self, blocked: Blocked) -> str:
+        """Do to a node what is to be done, once in a look; return why it was not done."""
+        assert blocked.act is not None
+        if blocked.node in self._marked:
+            return ""  # for another pool, whose volume it has, too
         try:
-            await self._nodes.mark(self._cluster.nodes[blocked.node], act)
-        except Forbidden as exc:
-            by_hand = BY_HAND.format(node=blocked.node, end="" if act == "out" else "-")
-            self._say(
-                pool, f"its volume: {blocked.why}, but pool-managers may not: {by_hand} ({exc})"
-            )
+            await self._nodes.mark(self._cluster.nodes[blocked.node], blocked.act)
         except ServiceError as exc:
-            self._say(pool, f"its volume: {blocked.why}: {exc}")
+            log.warning("node.not_marked", node=blocked.node, act=blocked.act, error=str(exc))
+            if not isinstance(exc, Forbidden):
+                return f": {exc}"
+            end = "" if blocked.act == "out" else "-"
+            return (
+                f", but pool-managers may not: {BY_HAND.format(node=blocked.node, end=end)} ({exc})"
+            )
+        self._marked.add(blocked.node)
+        log.warning("node.marked", node=blocked.node, act=blocked.act, why=blocked.why)
+        return ""
 
     def _say(self, pool: str, problem: str) -> None:
         if problem:
