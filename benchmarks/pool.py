@@ -2,25 +2,29 @@
 
     ./dev bench pool [--workload NAME] [--seeds 4] [--pods 10000] [--save]
 
-Needs no cluster: the production policy is replayed. What the figures mean: benchmarks/README.md.
+Needs no cluster: the production policy is replayed, on all cores. What the figures mean: benchmarks/README.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 
 from harness.machine import describe_machine, find_commit
-from harness.report import Report, Target, table
+from harness.report import Report, Target
 from harness.running import ROOT, add_common_options, run, say
 from pool_parts.decisions import decision_us
-from pool_parts.measured import Curves, Reached, measure
+from pool_parts.measured import Curves, Mean, Reached
+from pool_parts.replays import replay_all
+from pool_parts.scale import at_scale
+from pool_parts.tables import as_policies, as_targets
 
-WORKLOADS = ("poisson", "azure-conv", "servegen", "mmpp")
+WORKLOADS = ("servegen", "poisson", "mmpp", "azure-conv", "azure-code", "mooncake")
+"""Those that take longest first."""
 WAITS = ("poisson", "azure-conv", "servegen")
-"""Workloads on which the P99 wait is a promise: bursts that are as long as a start are the fourth's."""
+"""Workloads on which the P99 wait is a promise: others have bursts that are as long as a start."""
 PROMISED = ("poisson", "servegen")
+TIERS = ("poisson", "azure-conv", "servegen", "mmpp")
 TARGETS = (
     Target("poisson_ratio_to_optimum", 1.10),
     Target("azure_conv_idle_per_activation_s", 28.0),
@@ -30,6 +34,7 @@ TARGETS = (
     Target("reached_epsilon_error", 0.20),
     Target("p99_wait_s", 1.0),
     Target("decision_us_at_10000", 500.0),
+    Target("failover_over_share", 0.10),
 )
 
 
@@ -54,19 +59,26 @@ def parse() -> argparse.Namespace:
 
 
 async def measured(given: argparse.Namespace) -> tuple[Report, list[Curves]]:
-    """Replay each workload, then time decisions."""
+    """Time decisions while nothing else runs, then replay each workload."""
     report = Report("pool", find_commit(ROOT), describe_machine(), TARGETS)
-    found: dict[str, Reached] = {}
-    for name in given.workload or WORKLOADS:
-        say(f"{name}: {given.seeds} seeds through each policy")
-        found[name] = await asyncio.to_thread(measure, name, given.seeds)
-    say(f"decisions with {given.pods} warm pods")
+    say(
+        f"decisions with {given.pods} warm pods, 1,000 claims each second, and the death of who decides"
+    )
     times = decision_us(given.pods)
     report.add("decision_us_at_10000", times.claim_us)
     report.add("tick_us_at_10000", times.tick_us)
     report.add("state_bytes", times.state_bytes)
+    scale = at_scale(given.pods)
+    report.add("bell_us_at_10000", scale.bell_us)
+    report.add("claim_us_at_10000", scale.claim_us)
+    report.add("busy_share_at_1000_claims", scale.busy_share)
+    report.add("memory_mib_at_10000", scale.memory_mib)
+    report.add("failover_over_share", scale.over)
+    names = [name for name in WORKLOADS if name in (given.workload or WORKLOADS)]
+    say(f"{', '.join(names)}: {given.seeds} draws through each policy")
+    found = await replay_all(names, given.seeds, say)
     enter(report, found)
-    report.sections.append(as_table(found))
+    report.sections += [as_targets(report), as_policies(found)]
     return report, [each.curves for each in found.values()]
 
 
@@ -75,52 +87,34 @@ def enter(report: Report, found: dict[str, Reached]) -> None:
     for name, each in found.items():
         word = name.replace("-", "_")
         if each.optimum_ratio is not None:
-            report.add("poisson_ratio_to_optimum", each.optimum_ratio)
-        if name == "azure-conv":
-            report.add("azure_conv_idle_per_activation_s", each.ours_idle_s)
-        if name == "servegen":
-            report.add(
-                "servegen_ratio_to_fixed", each.ours_idle_s / (each.others_idle_s["fixed N"] or 1)
-            )
-        report.add(f"{word}_cold_share_at_1_percent", each.cold_shares[0.01])
-        report.add(f"{word}_p99_wait_s", each.p99_wait_s)
-        report.add(f"{word}_two_tier_ratio", each.tiers_ratio)
-    if not found:
-        return
-    report.add("two_tier_ratio", max(each.tiers_ratio for each in found.values()))
-    report.add("two_tier_p999_wait_s", max(each.tiers.wait_p999_s for each in found.values()))
+            _add(report, "poisson_ratio_to_optimum", each.optimum_ratio)
+        if name == "servegen" and each.fixed_ratio is not None:
+            _add(report, "servegen_ratio_to_fixed", each.fixed_ratio)
+        if each.ours_idle_s is not None:
+            _add(report, f"{word}_idle_per_activation_s", each.ours_idle_s)
+        _add(report, f"{word}_cold_share_at_1_percent", each.cold_shares[0.01])
+        _add(report, f"{word}_p99_wait_s", each.p99_wait_s)
+        _add(report, f"{word}_two_tier_ratio", each.tiers_ratio)
+    tiers = [found[name] for name in TIERS if name in found]
+    if tiers:
+        report.add("two_tier_ratio", max(each.tiers_ratio.value for each in tiers))
+        report.add("two_tier_p999_wait_s", max(each.tiers_p999_wait_s for each in tiers))
     errors = [
-        abs(reached / share - 1)
+        abs(reached.value / share - 1)
         for name in PROMISED
         if name in found
         for share, reached in found[name].cold_shares.items()
     ]
     if errors:
         report.add("reached_epsilon_error", max(errors))
-    waits = [found[name].p99_wait_s for name in WAITS if name in found]
+    waits = [found[name].p99_wait_s.value for name in WAITS if name in found]
     if waits:
         report.add("p99_wait_s", max(waits))
 
 
-def as_table(found: dict[str, Reached]) -> str:
-    """Return what each policy idles at 1 % cold, pod-seconds per activation."""
-    policies = ["fixed N", "KEDA-like", "Knative-like", "rate oracle", "seer"]
-    head = ["idle pod-s at 1 % cold", "self-tuning", *policies, "over optimum", "two tiers"]
-    rows = [
-        [
-            name,
-            f"{each.ours_idle_s:.1f}",
-            *(_said(each.others_idle_s[policy]) for policy in policies),
-            "" if each.optimum_ratio is None else f"{each.optimum_ratio:.2f}",
-            f"{each.tiers.cost_s:.1f}",
-        ]
-        for name, each in found.items()
-    ]
-    return table(head, rows)
-
-
-def _said(idle_s: float | None) -> str:
-    return "never" if idle_s is None else f"{idle_s:.1f}"
+def _add(report: Report, name: str, mean: Mean) -> None:
+    report.add(name, mean.value)
+    report.add(f"{name}_stderr", mean.error)
 
 
 def main() -> int:

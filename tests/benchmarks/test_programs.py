@@ -21,6 +21,7 @@ RUNS = {
     "resume": "--size 1mb --rounds 2",
     "snapshot": "--only w2 --scale 0.02 --rounds 1",
     "pool": "--workload azure-conv --seeds 1 --pods 200",
+    "pool-live": "--seconds 12 --burst-seconds 4 --rate 1 --faster 1",
     "sweep": "--sessions 40 --seconds 3",
     "tracing": "--seconds 8 --stock 4",
     "tti": "--only start --only warm --seconds 5 --rate 3 --stock 6",
@@ -36,6 +37,7 @@ FIGURES = {
     "resume": "resume_1mb_p50_s resume_1mb_p95_s restore_1mb_p50_s warm_1mb_p50_s",
     "snapshot": "w2_first_s w2_nochange_s w2_onepercent_s w2_restore_s w2_memory_mib gate_open_s first_files_s",
     "pool": "azure_conv_idle_per_activation_s two_tier_ratio p99_wait_s decision_us_at_10000",
+    "pool-live": "trace_cold_share trace_idle_pod_s trace_wait_p99_ms burst_interactive_wait_p99_ms burst_batch_wait_max_ms",
     "sweep": "sweep_cores sweep_cores_empty first_read_s",
     "tracing": "tti_ratio traces_cut cpu_ms_per_task_on recovery_gap_ms",
     "tti": "start_alone_p50_ms warm_p50_ms warm_p99_ms warm_share",
@@ -53,6 +55,7 @@ SPEEDS = ("idle", "pool", "snapshot", "tti")
 MUST_HOLD = {
     "faults": ("wrong", "not_fired"),
     "gateway": ("wrong",),
+    "pool-live": ("trace_lost", "burst_lost"),
     "queue-failover": ("errors",),
     "recovery": ("lost", "user_errors", "not_recovered"),
     "tracing": ("traces_cut",),

@@ -10,17 +10,35 @@ from pathlib import Path
 import pytest
 
 from pool_manager.backtest import workloads
+from pool_manager.backtest.base_stock import replay_fixed
 from pool_manager.backtest.compare import fixed, ours, self_tuning
 from pool_manager.backtest.oracles import poisson_optimum_idle_s, poisson_quantile
-from pool_manager.backtest.replay import Load, replay
-from pool_manager.backtest.rivals import FixedStock, KedaLike, KnativeLike
+from pool_manager.backtest.replay import Load, Outcome, replay
+from pool_manager.backtest.rivals import KedaLike, KnativeLike
 from pool_manager.backtest.tiers import replay_tiers
 from pool_manager.backtest.traces import read_arrivals, read_rates, shipped
-from pool_manager.core.policy import SelfTuning
+from pool_manager.core.policy import Seen, SelfTuning, Target
 from shared.errors import InvalidMessage
 from shared.pools import Promise
 
 LEAD_S = 45.0
+
+
+class FixedStock:
+    """So many pods warm or starting, whatever comes."""
+
+    on_every_event = True
+
+    def __init__(self, stock: int) -> None:
+        """Hold `stock`."""
+        self._target = Target(stock)
+
+    def activated(self, klass: str, *, waited: bool) -> None:
+        """It makes no difference."""
+
+    def tick(self, seen: Seen) -> Target:
+        """Hold the same."""
+        return self._target
 
 
 @pytest.fixture(scope="module")
@@ -198,3 +216,12 @@ def test_promises_are_compared_for_a_demand_of_now(load: Load) -> None:
 
     assert dear.idle_s > cheap.idle_s
     assert dear.cold_share < cheap.cold_share
+
+
+@pytest.mark.parametrize("stock", [0, 7, 24, 60])
+def test_a_fixed_stock_without_events_is_the_one_with_events(load: Load, stock: int) -> None:
+    """Sorted times tell the same as the replay of each event, to the last digit that matters."""
+    fast, slow = replay_fixed(load, stock), replay(load, FixedStock(stock))
+
+    for field in Outcome.__struct_fields__:
+        assert getattr(fast, field) == pytest.approx(getattr(slow, field), rel=1e-9), field

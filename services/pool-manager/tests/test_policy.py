@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pool_manager.core.policy import Seen, SelfTuning, State
 from pool_manager.core.policy.demand import Z_MAX, Z_MIN
+from pool_manager.core.policy.explain import explain
 from pool_manager.core.policy.price import cold_share_of
 from pool_manager.core.policy.schedule import bounds_at
 from shared.errors import InvalidMessage
@@ -224,3 +225,40 @@ def test_promises_that_cannot_be_kept_are_refused_with_the_reason(promise: str, 
     """Whoever declares a pool reads what is wrong with it."""
     with pytest.raises(InvalidMessage, match=said):
         parse_pools(f'[[pool]]\nname = "p"\n[pool.promise]\n{promise}')
+
+
+def test_where_prices_allow_no_stock_that_is_what_is_explained() -> None:
+    """Nobody searches for a fault where a warm pod is just not worth it; at a demand that pays for it nothing is said of that."""
+    promise = Promise(idle_cost_per_hour=3600.0, cold_cost=1.0)
+    rare, busy = SelfTuning(promise), SelfTuning(promise)
+    for second in range(2000):
+        for policy, every in ((rare, 500), (busy, 1)):
+            for _ in range(0 if second % every else 2):
+                policy.activated("interactive", waited=False)
+            policy.tick(Seen(startups_s=(1.0,)))
+
+    said = [" ".join(explain(policy, policy.target, 0)) for policy in (rare, busy)]
+
+    assert rare.target.stock == 0
+    assert "the prices allow no stock now" in said[0]
+    assert "(3600 an hour)" in said[0]
+    assert "prices" not in said[1]
+
+
+def test_a_demand_that_drifts_is_forecast_by_what_came_lately_and_chance_is_not() -> None:
+    """Twice as many for ten minutes, then half: the last minutes foretell that. Of arrivals at random they foretell nothing,
+    and following them would be noise in the stock."""
+    draws = random.Random(3)
+    drifting, steady = (SelfTuning(Promise(cold_share=0.05)) for _ in range(2))
+    for second in range(14_400):
+        high = second // 600 % 2 == 0
+        for policy, chance in ((drifting, 0.8 if high else 0.2), (steady, 0.5)):
+            for _ in range(draws.random() < chance):
+                policy.activated("interactive", waited=False)
+            policy.tick(Seen(startups_s=(20.0,)))
+
+    leanings = [policy.state.classes["interactive"].leaning for policy in (drifting, steady)]
+    assert leanings[0] > 0.6
+    assert leanings[1] < 0.2
+    demand = drifting.state.classes["interactive"]
+    assert abs(demand.expected(20.0) / 20.0 - 0.2) < abs(demand.slow_per_s - 0.2)

@@ -9,7 +9,7 @@ from pool_manager.core.nodes import Nodes
 from pool_manager.core.peers import ManagerBeat, Peers
 from pool_manager.core.plan import Clock, End, Facts, Times, leftovers, look_over, starts
 from pool_manager.core.slots import ENDING_S, Slots
-from pool_manager.core.stocks import LEARNING_S, Stock, StockRecord
+from pool_manager.core.stocks import LEARNING_S, UNREADABLE_S, Stock, StockRecord
 from pool_manager.core.supply import turn_of
 from shared.messages import NodeBeat
 from shared.pools import PoolSpec, Promise
@@ -148,6 +148,26 @@ def test_a_manager_that_has_not_read_the_record_ends_no_pod(pool: Pool) -> None:
     successor.stock.nothing_stored()
     successor.tick()
     assert len(successor.stock.surplus(successor.facts, successor.now)) == 2
+
+
+def test_a_record_that_nobody_can_read_is_written_over_in_the_end(pool: Pool) -> None:
+    """First it is left alone, for a newer manager may be at work; then it counts as none, and no pod is ended for that."""
+    successor = Pool(stock=1)
+    successor.stock.seq = None
+    for row in pool.slots.rows.values():
+        successor.slots.apply(row.slot, row.seq, fate="warm", now=successor.now)
+    for _ in range(int(UNREADABLE_S)):
+        successor.stock.unreadable(7, successor.now)
+        assert successor.tick() is None
+    assert not successor.stock.decides
+
+    successor.stock.unreadable(7, successor.now)
+    record = successor.tick()
+
+    assert successor.stock.seq == 7
+    assert record is not None
+    assert record.position == 3
+    assert successor.stock.surplus(successor.facts, successor.now) == []
 
 
 def test_a_pod_that_was_to_end_and_did_not_counts_again(pool: Pool) -> None:

@@ -7,13 +7,15 @@ from contextlib import suppress
 
 from pool_manager.core.peers import ManagerBeat
 from pool_manager.core.stocks import StockRecord
-from shared import messages, subjects
+from shared import logs, messages, subjects
 from shared.bus import Bus
-from shared.errors import NotFound, Rejected, Unavailable
+from shared.errors import InvalidMessage, NotFound, Rejected, Unavailable
 from shared.ids import SHARDS
 from shared.messages import Answer, CancelAnswer, CancelOrder, DeletePod, PodSpec, Slot
 from shared.quota import FullTenants
 from shared.shards import ShardsDown
+
+log = logs.get(__name__)
 
 CREATE_S = 2.0
 """A node takes a pod at once and starts it aside."""
@@ -100,11 +102,17 @@ class StreamStocks:
             subject, messages.encode(record), expected_seq=expected_seq
         )
 
-    async def read(self, pool: str) -> tuple[StockRecord, int] | None:
-        """Return what was decided last, and its sequence."""
+    async def read(self, pool: str) -> tuple[StockRecord | None, int] | None:
+        """Return what was decided last, and its sequence; None in its place: what is stored there can't be read."""
         stream = subjects.slot_stream(subjects.slot_shard(subjects.STOCK))
         stored = await self._bus.read_last(stream, subjects.slot(pool, subjects.STOCK))
-        return None if stored is None else (messages.decode(stored.data, StockRecord), stored.seq)
+        if stored is None:
+            return None
+        try:
+            return messages.decode(stored.data, StockRecord), stored.seq
+        except InvalidMessage as exc:
+            log.info("stock.unreadable", pool=pool, seq=stored.seq, error=str(exc))
+            return None, stored.seq
 
 
 class BusWorkers:

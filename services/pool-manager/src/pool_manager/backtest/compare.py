@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from pool_manager.backtest.base_stock import replay_fixed
 from pool_manager.backtest.oracles import RateOracle, Seer
 from pool_manager.backtest.replay import Load, Outcome, Policy, replay
-from pool_manager.backtest.rivals import FixedStock, KedaLike, KnativeLike
+from pool_manager.backtest.rivals import KedaLike, KnativeLike
 from pool_manager.core.policy import SelfTuning
 from shared.pools import Promise
 
@@ -74,7 +75,7 @@ def fixed(load: Load, lead_s: float, cold_share: float) -> Curve:
 
     def cold(stock: int) -> float:
         if stock not in tried:
-            tried[stock] = replay(load, FixedStock(stock))
+            tried[stock] = replay_fixed(load, stock)
         return tried[stock].cold_share
 
     while cold(high) > cold_share and high < 4096:

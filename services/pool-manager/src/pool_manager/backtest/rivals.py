@@ -8,23 +8,6 @@ from collections import deque
 from pool_manager.core.policy import Seen, Target
 
 
-class FixedStock:
-    """So many pods warm or starting, whatever comes."""
-
-    on_every_event = True
-
-    def __init__(self, stock: int) -> None:
-        """Hold `stock`."""
-        self._target = Target(stock)
-
-    def activated(self, klass: str, *, waited: bool) -> None:
-        """It makes no difference."""
-
-    def tick(self, seen: Seen) -> Target:
-        """Hold the same."""
-        return self._target
-
-
 class KedaLike:
     """KEDA on a JetStream consumer, with the autoscaler's own rules behind it.
 

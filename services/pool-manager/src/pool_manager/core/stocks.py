@@ -18,13 +18,15 @@ from pool_manager.core.policy.self_tuning import URGENT
 from pool_manager.core.slots import Slots
 from pool_manager.core.supply import Supply, turn_of
 from shared.messages import Message
-from shared.pools import PoolSpec, Promise
+from shared.pools import Promise
 from shared.views import StockView
 
 LEARNING_S = 900
 """For so long the declared stock is held at least: there is little else to go by."""
 WRITE_EVERY_S = 5.0
 """What is remembered is written so often also where the stock stays; so much may be lost with the manager that decides."""
+UNREADABLE_S = 10.0
+"""A record that no manager of this version can read is written over after so long: one that can may be about to."""
 MISSED_TICKS_MAX = 30
 """A manager that stood still for longer does not take the silence for want of demand."""
 
@@ -55,6 +57,9 @@ class Stock:
         """The manager whose decision holds."""
         self.differences: Counter[str] = Counter()
         """By what inputs did not agree, in messages."""
+        self._begins_with = slots.spec.stock
+        """Held at least until demand was watched for a while."""
+        self._unreadable_since: float | None = None
         self._ticked_at = now
         self._written_at = float("-inf")
         self._written = -1
@@ -116,7 +121,7 @@ class Stock:
         )
         if not self.decides:
             return None
-        self._hold(_bounded(self.target, slots.spec, self.policy.state.second), now)
+        self._hold(self._bounded(), now)
         if slots.target == self._written and now - self._written_at < WRITE_EVERY_S:
             return None
         return StockRecord(
@@ -133,6 +138,7 @@ class Stock:
         if self.seq is not None and seq <= self.seq:
             return
         known, self.seq = self.seq, seq
+        self._unreadable_since = None
         self.decided_by = record.manager
         if known is None or not mine:  # its own former self is another
             self.policy.state = record.state
@@ -159,20 +165,34 @@ class Stock:
 
     def nothing_stored(self) -> None:
         """There is no record yet."""
-        self.seq = 0
+        self.seq, self._unreadable_since = 0, None
+
+    def unreadable(self, seq: int, now: float) -> None:
+        """There is a record, and it can't be read: nothing is decided, and where that lasts it counts as none.
+
+        Who then decides begins anew, but not with fewer pods than there are: the record may have known why.
+        """
+        self.seq = None
+        if self._unreadable_since is None:
+            self._unreadable_since = now
+        elif now - self._unreadable_since >= UNREADABLE_S:
+            count = self.slots.count
+            self._begins_with = max(self._begins_with, count["warm"] + count["starting"])
+            self.seq, self._unreadable_since = seq, None
+
+    def _bounded(self) -> int:
+        """Return the position that is held: the policy's, within what was declared."""
+        target, spec = self.target, self.slots.spec
+        position = target.position
+        if self.policy.state.second < LEARNING_S:
+            position = max(position, self._begins_with)
+            if target.ceiling is not None:
+                position = min(position, target.ceiling)
+        return min(position, spec.pods_max)
 
     def _hold(self, position: int, now: float) -> None:
         self.slots.target = position
         self.supply.fill(now)
-
-
-def _bounded(target: Target, spec: PoolSpec, watched_s: int) -> int:
-    position = target.position
-    if watched_s < LEARNING_S:
-        position = max(position, spec.stock)
-        if target.ceiling is not None:
-            position = min(position, target.ceiling)
-    return min(position, spec.pods_max)
 
 
 def stocks_of(pools: Sequence[Slots], now: float) -> dict[str, Stock]:

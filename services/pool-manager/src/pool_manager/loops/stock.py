@@ -6,16 +6,17 @@ import asyncio
 import time
 from datetime import UTC, datetime
 
-from pool_manager.core.stocks import Stock, StockRecord
+from pool_manager.core.stocks import UNREADABLE_S, Stock, StockRecord
 from pool_manager.core.world import World
 from pool_manager.ports import StockStore
 from shared import logs
-from shared.errors import Conflict, OutcomeUnknown, ServiceError, Unavailable
+from shared.errors import Conflict, InvalidMessage, OutcomeUnknown, ServiceError, Unavailable
 
 log = logs.get(__name__)
 
 EVERY_S = 1.0
 DAY_MINUTES = 24 * 60
+UNREADABLE = f"what was decided can't be read, by this version at least: left alone for {UNREADABLE_S:g} s, then decided anew"
 PASSING = (Conflict, OutcomeUnknown, Unavailable)
 """Errors that the next tick is expected to be without."""
 
@@ -80,8 +81,16 @@ class Stocker:
             return
         if found is None:
             stock.nothing_stored()
+            return
+        record, seq = found
+        if record is not None:
+            self._world.on_stock(record, seq, time.monotonic())
+            return
+        stock.unreadable(seq, time.monotonic())
+        if stock.seq is None:
+            self._tell(pool, InvalidMessage(UNREADABLE))
         else:
-            self._world.on_stock(*found, time.monotonic())
+            log.warning("stock.begins_anew", pool=pool, seq=seq)
 
     def _tell(self, pool: str, exc: ServiceError) -> None:
         """Warn, once, of what keeps a pool's stock from being decided, or its record from being kept."""

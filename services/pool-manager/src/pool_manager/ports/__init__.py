@@ -195,8 +195,8 @@ class StockStore(Protocol):
         """Write it by compare-and-set; return its sequence."""
         ...
 
-    async def read(self, pool: str) -> tuple[StockRecord, int] | None:
-        """Return what was decided last, and its sequence."""
+    async def read(self, pool: str) -> tuple[StockRecord | None, int] | None:
+        """Return what was decided last, and its sequence; None in its place: what is stored there can't be read."""
         ...
 
 

@@ -1,4 +1,9 @@
-"""What is known of one class's demand: two rates, how bursty it is, and how many of its activations had to wait."""
+"""What is known of one class's demand: its rates, how well they tell what comes, and how many of its activations had to wait.
+
+What comes while a pod starts is forecast from a slow rate, and from how far the last few start-ups' rate is off it, by as much
+as that has told of what came so far (the least squares of the past): nothing for arrivals at random, most of it where demand
+drifts or lingers. The stock's reserve is for what such a forecast misses, not for what it knew.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,17 @@ import msgspec
 
 SLOW_HALF_LIFE_S = 900.0
 FAST_HALF_LIFE_MIN_S = 5.0
-DISPERSION_HALF_LIFE_S = 3600.0
+MIDDLE_LEADS = 2.0
+"""Half-life of the middle rate, in start-ups: long enough to be no noise, short enough to be news."""
+LEARNED_HALF_LIFE_S = 3600.0
 REACHED_HALF_LIFE_S = 3600.0
 SURGE_DEVIATIONS = 3.0
 Z_FIRST, Z_MIN, Z_MAX = 2.0, -3.0, 25.0
 STEP_MAX = 0.1
 """Largest step of z for one activation; it is smaller where many arrive while a pod starts, since these tell the same."""
+SQUARES_FIRST = 0.02
+"""As if the middle rate had been off by hardly anything and had told nothing: an eighth of what chance alone makes of it."""
+DISTANCE_DIGITS = 5
 EXPECTED_MIN = 0.25
 """Fewer expected arrivals than that say nothing about dispersion."""
 PER_SECOND_MAX = 1_000_000
@@ -25,8 +35,16 @@ class Demand(msgspec.Struct):
 
     slow_per_s: float = 0.0
     fast_per_s: float = 0.0
+    middle_per_s: float = 0.0
     dispersion: float = 1.0
-    """Variance of the number of arrivals while a pod starts, over that of a Poisson process of the same rate."""
+    """Mean square of what the forecast of arrivals while a pod starts missed, over their variance if they came at random."""
+    leaning: float = 0.0
+    """By which part of the middle rate's distance from the slow one the forecast follows it, 0 to 1."""
+    squares: float = SQUARES_FIRST
+    products: float = 0.0
+    """Means of that distance squared, and times what then came beyond the slow rate: both over the expected arrivals."""
+    distances: list[float] = []
+    """That distance in each of the last seconds, as many as a start takes; activations per second."""
     z: float = Z_FIRST
     """Standard deviations above the expected that the stock holds."""
     seconds: int = 0
@@ -49,7 +67,7 @@ class Demand(msgspec.Struct):
 
     def expected(self, lead_s: float) -> float:
         """Return how many activations are expected in so many seconds, by the rate that holds now."""
-        rate = self.slow_per_s
+        rate = self.slow_per_s + self.leaning * (self.middle_per_s - self.slow_per_s)
         if self.is_surging(lead_s):
             rate = max(rate, self.fast_per_s)
         return rate * lead_s
@@ -93,6 +111,8 @@ def end_second(demand: Demand, lead_s: float) -> None:
         slow = max(slow, 1.0 / (demand.seconds + 1.0))  # the mean so far, until there is enough
     demand.slow_per_s += slow * (count - demand.slow_per_s)
     demand.fast_per_s += _weight(fast_half_life_s(lead_s)) * (count - demand.fast_per_s)
+    middle = max(_weight(MIDDLE_LEADS * lead_s), 1.0 / (demand.seconds + 1.0))
+    demand.middle_per_s += middle * (count - demand.middle_per_s)
     fade = 1.0 - _weight(REACHED_HALF_LIFE_S)
     demand.judged *= fade
     demand.waited *= fade
@@ -102,14 +122,33 @@ def _note_window(demand: Demand, count: int, lead_s: float) -> None:
     size = max(1, round(lead_s))
     window = demand.window
     window.append(count)
+    distances = demand.distances
     if len(window) > size:
         del window[: len(window) - size]
-    if len(window) < size:
-        return
-    expected = max(demand.slow_per_s * size, EXPECTED_MIN)
-    found = (sum(window) - expected) ** 2 / expected
-    weight = _weight(DISPERSION_HALF_LIFE_S + size)
-    demand.dispersion += weight * (found - demand.dispersion)
+    if len(window) == size:
+        expected = max(demand.slow_per_s * size, EXPECTED_MIN)
+        beyond = sum(window) - expected
+        if len(distances) >= size:
+            del distances[: len(distances) - size]
+            _learn(demand, distances[0] * size, beyond, expected)
+    distances.append(round(demand.middle_per_s - demand.slow_per_s, DISTANCE_DIGITS))
+
+
+def _learn(demand: Demand, known: float, beyond: float, expected: float) -> None:
+    """Learn how far what was known a start-up ago told what came since.
+
+    Args:
+        demand: to learn of.
+        known: activations that the middle rate foretold beyond the slow one.
+        beyond: those that came beyond it.
+        expected: what the slow rate foretells.
+    """
+    weight = _weight(LEARNED_HALF_LIFE_S)
+    demand.squares += weight * (known * known / expected - demand.squares)
+    demand.products += weight * (known * beyond / expected - demand.products)
+    demand.leaning = min(max(demand.products / max(demand.squares, 1e-9), 0.0), 1.0)
+    missed = beyond - demand.leaning * known
+    demand.dispersion += weight * (missed * missed / expected - demand.dispersion)
 
 
 def _weight(half_life_s: float) -> float:

@@ -28,6 +28,8 @@ def explain(policy: SelfTuning, target: Target, position: int) -> tuple[str, ...
     ]
     if not policy.state.classes:
         said.append("no activation was seen yet")
+    elif policy.cold_share(URGENT) >= COLD_SHARE_MAX:
+        said.append(_not_worth_it(policy))
     if target.fault_reserve:
         said.append(
             f"{target.fault_reserve} more are for sessions that lose their pods at once: "
@@ -46,6 +48,15 @@ def explain(policy: SelfTuning, target: Target, position: int) -> tuple[str, ...
     if policy.cold_share(BATCH) >= COLD_SHARE_MAX:
         said.append("batch has no warm pods of its own: pods are started for it as it comes")
     return tuple(said)
+
+
+def _not_worth_it(policy: SelfTuning) -> str:
+    rate = policy.state.classes[URGENT].slow_per_s if URGENT in policy.state.classes else 0.0
+    return (
+        f"the prices allow no stock now: at {rate:.3g} interactive activations a second one warm pod costs more "
+        f"({policy.promise.idle_cost_per_hour or 0:g} an hour) than the waits that it would save "
+        f"({policy.promise.cold_cost or 0:g} each)"
+    )
 
 
 def _of_class(policy: SelfTuning, klass: str) -> list[str]:
