@@ -76,3 +76,17 @@ def test_a_compressed_history_that_is_damaged_is_no_history(run: Path, tmp_path:
 
     with pytest.raises(ValueError, match="damaged"):
         read_history(packed)
+
+
+def test_of_faults_done_alone_the_table_is_kept(tmp_path: Path) -> None:
+    """Not the thirty runs."""
+    folder = tmp_path / "faults"
+    (folder / "nodes-killed").mkdir(parents=True)
+    for name in ("faults.md", "faults.json"):
+        (folder / name).write_text(name)
+
+    assert main(["keep", str(folder), str(tmp_path / "kept")]) == 0
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == [
+        "faults.json",
+        "faults.md",
+    ]

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from chaos import app, in_turn
-from chaos.adapters.keep import keep
+from chaos.adapters.keep import keep, keep_table
 from chaos.adapters.kubernetes import Where
 from chaos.core.criteria import together
 from chaos.core.report.compare import compare
@@ -135,6 +135,10 @@ def _conclude(found: Findings, folder: Path) -> int:
 
 
 def _keep(given: argparse.Namespace) -> int:
+    if (given.folder / in_turn.TABLE).exists():
+        files = keep_table(given.folder, given.into, (in_turn.TABLE, in_turn.DATA))
+        say(", ".join(map(str, files)))
+        return 0
     found = app.judge_folder(given.folder)
     files = keep(found, given.folder, given.into, int(given.history_mb * 1e6))
     for path in files:

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,12 +20,13 @@ from chaos.adapters.kubernetes import KubeCluster, Where, on_kubernetes
 from chaos.adapters.machine import describe_machine, find_commit, read_waited_s
 from chaos.adapters.observer import Observer, count_unseen, observe
 from chaos.adapters.screen import Screen
+from chaos.adapters.usage import read_held
 from chaos.core.report.data import Findings, conclude
 from chaos.core.report.page import page
 from chaos.core.rows import Footer, Header
 from chaos.core.scenario import Scenario
 from chaos.loops.drive import Drive
-from chaos.loops.gauges import Pools, watch_gauges
+from chaos.loops.gauges import Pools, watch_gauges, watch_usage
 from chaos.loops.schedule import Schedule
 from chaos.loops.users import Stage
 from chaos.nemesis import FAULTS
@@ -109,7 +111,10 @@ async def _run(order: Order, notes: HistoryFile, say: Say) -> None:
             unseen = 0
             try:
                 async with observe(observer, (cluster.admin, cluster.second)) as recorder:
-                    async with beside(say, _watch(cluster, stage, scenario), screen.run(observer)):
+                    jobs = [_watch(cluster, stage, scenario), screen.run(observer)]
+                    if isinstance(cluster, Embedded):
+                        jobs.append(watch_usage(partial(read_held, cluster), stage))
+                    async with beside(say, *jobs):
                         await drive.run()
                     unseen = await count_unseen(recorder, LAST_READ_S)
                 is_aborted = False

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from chaos import app
+from chaos.adapters.machine import describe_machine, find_commit
 from chaos.core.report.faults import FaultRow, not_done, row_of, to_markdown
 from chaos.core.scenario import Size, alone, fitted
 from chaos.nemesis import FAULTS
@@ -38,11 +39,13 @@ async def run_each(order: Round, say: Say) -> list[FaultRow]:
     """
     order.out.mkdir(parents=True, exist_ok=False)
     rows: list[FaultRow] = []
+    machine = ", ".join(f"{name} {value}" for name, value in describe_machine().items())
+    head = f"Seed {order.seed}, commit `{find_commit()}`; {machine}.\n\n"
     for fault in order.faults:
         say(f"{fault} ({len(rows) + 1} of {len(order.faults)})")
         rows.append(await _one(order, fault, say))
         say(f"{fault}: {rows[-1].outcome} {rows[-1].why}")
-        (order.out / TABLE).write_text(to_markdown(rows), encoding="utf-8")
+        (order.out / TABLE).write_text(head + to_markdown(rows), encoding="utf-8")
         (order.out / DATA).write_bytes(msgspec.json.format(msgspec.json.encode(rows)) + b"\n")
     return rows
 

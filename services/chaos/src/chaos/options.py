@@ -24,7 +24,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     )
     judge.add_argument("folder", type=Path)
     kept = verbs.add_parser(
-        "keep", help="write report, pictures and compressed history of a run where others find them"
+        "keep",
+        help="write report, pictures and compressed history of a run (of `run faults`: the table) where others find them",
     )
     kept.add_argument("folder", type=Path, help="of the run")
     kept.add_argument("into", type=Path, help="new folder")

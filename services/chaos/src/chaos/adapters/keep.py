@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import lzma
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -39,6 +41,22 @@ def keep(found: Findings, folder: Path, into: Path, history_bytes_max: int) -> l
     for picture in drawn:
         (into / f"{picture.name}.svg").write_text(picture.to_file(), encoding="utf-8")
     return sorted(into.iterdir())
+
+
+def keep_table(folder: Path, into: Path, names: Sequence[str]) -> list[Path]:
+    """Write what came of faults done alone into a folder: these files, not the thirty runs; return them.
+
+    Args:
+        folder: of the runs.
+        into: a new folder.
+        names: of the files.
+
+    Raises:
+        FileExistsError: there is something already.
+        OSError: it can't be written.
+    """
+    into.mkdir(parents=True)
+    return [Path(shutil.copyfile(folder / name, into / name)) for name in names]
 
 
 def _keep_history(path: Path, into: Path, bytes_max: int) -> KeptHistory:

@@ -15,8 +15,8 @@ REPORTS = ("benchmarks/results", "docs/results", "README.md")
 PRESSURE = Path("/proc/pressure/cpu")
 
 
-def describe_machine(isolation: str) -> dict[str, Any]:
-    """Return what decides how fast this machine is; `isolation` is the class that the sandboxes really have."""
+def describe_machine(isolation: str = "") -> dict[str, Any]:
+    """Return what decides how fast this machine is; `isolation` is the class that the sandboxes really have, if there are any."""
     return {
         "cores": len(os.sched_getaffinity(0)),
         "cpu": _field("/proc/cpuinfo", "model name"),
@@ -25,7 +25,7 @@ def describe_machine(isolation: str) -> dict[str, Any]:
         "arch": platform.machine(),
         "python": platform.python_version(),
         "root": os.geteuid() == 0,
-        "isolation": isolation,
+        **({"isolation": isolation} if isolation else {}),
         "version": importlib.metadata.version("agent-sandbox-chaos"),
     }
 

@@ -21,6 +21,7 @@ from chaos.core.rows import (
     Seen,
     Started,
     Stored,
+    Usage,
     Version,
 )
 
@@ -71,6 +72,7 @@ class History(msgspec.Struct, kw_only=True):
     nemesis: list[Nemesis] = msgspec.field(default_factory=list)
     cuts: list[Cut] = msgspec.field(default_factory=list)
     gauges: list[Gauge] = msgspec.field(default_factory=list)
+    usages: list[Usage] = msgspec.field(default_factory=list)
     phases: list[Phase] = msgspec.field(default_factory=list)
     end_s: float = 0.0
     """Time of the last row."""
@@ -128,4 +130,5 @@ def gather(rows: Iterable[AnyRow], *, is_torn: bool = False) -> History:
     found.versions, found.results = lists[Version], lists[Stored]  # type: ignore[assignment]  # likewise
     found.nemesis, found.cuts = lists[Nemesis], lists[Cut]  # type: ignore[assignment]  # likewise
     found.gauges, found.phases = lists[Gauge], lists[Phase]  # type: ignore[assignment]  # likewise
+    found.usages = lists[Usage]  # type: ignore[assignment]  # likewise
     return found

@@ -151,6 +151,24 @@ class Gauge(Row, frozen=True, kw_only=True, omit_defaults=True, tag="gauge"):
     """Pool -> warm, starting, bound, as the pool-managers say."""
 
 
+class Held(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one service's process holds."""
+
+    kind: str
+    memory_kib: int
+    """Resident."""
+    files: int
+    """Open."""
+    disk_kib: int = 0
+    """Of a server: its streams."""
+
+
+class Usage(Row, frozen=True, kw_only=True, omit_defaults=True, tag="usage"):
+    """What the services hold at a moment."""
+
+    services: dict[str, Held]
+
+
 class Phase(Row, frozen=True, kw_only=True, omit_defaults=True, tag="phase"):
     """The run goes on to its next part."""
 
@@ -179,7 +197,7 @@ class Footer(Row, frozen=True, kw_only=True, omit_defaults=True, tag="footer"):
 
 
 AnyRow = (
-    Op | Accepted | Effect | Started | Version | Stored | Nemesis | Cut | Gauge | Phase | Header | Footer
+    Op | Accepted | Effect | Started | Version | Stored | Nemesis | Cut | Gauge | Usage | Phase | Header | Footer
 )  # fmt: skip
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyRow] = msgspec.json.Decoder(AnyRow)

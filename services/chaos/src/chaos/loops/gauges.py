@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from chaos.core.rows import Gauge
+from chaos.core.rows import Gauge, Held, Usage
 from chaos.loops.users import Stage
 
 EVERY_S = 2.0
+USAGE_EVERY_S = 20.0
 PRESSURE_MAX = 0.5
 """Share of time in which something waited for a processor; above it, users think longer."""
 SLOWER = 1.15
@@ -43,3 +44,12 @@ async def watch_gauges(
         if pressure is not None and pressure >= PRESSURE_MAX and now < until_s:
             stage.pace.think = min(THINK_MAX, stage.pace.think * SLOWER)
         before, before_at = after, now
+
+
+async def watch_usage(read_held: Callable[[], dict[str, Held]], stage: Stage) -> None:
+    """Write down for ever what the services hold."""
+    while True:
+        services = await asyncio.to_thread(read_held)
+        if services:
+            stage.notes.write(Usage(time=stage.notes.now(), services=services))
+        await asyncio.sleep(USAGE_EVERY_S)

@@ -9,6 +9,7 @@ import msgspec
 
 from chaos.core.around import Around
 from chaos.core.criteria import CRITERIA, Outcome, together
+from chaos.core.growth import Growth, growth_of
 from chaos.core.history import History
 from chaos.core.measure import Impact, Measured, measure
 from chaos.core.report.lines import Lines, lines_of
@@ -70,6 +71,8 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     targets: dict[str, Target]
     measured: Measured
     lines: Lines
+    growth: tuple[Growth, ...] = ()
+    """Of a run without faults."""
     end_s: float
     think: float = 1.0
     """Users thought so many times longer than they would: the machine was too busy."""
@@ -115,6 +118,7 @@ def conclude(history: History) -> Findings:
         targets=_targets(run, faults),
         measured=measured,
         lines=lines_of(history, measured),
+        growth=growth_of(history),
         end_s=history.end_s,
         think=max((gauge.think for gauge in history.gauges), default=1.0),
     )

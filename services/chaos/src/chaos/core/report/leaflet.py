@@ -51,11 +51,31 @@ def leaflet(found: Findings, drawn: Sequence[Picture], history: KeptHistory) -> 
         *(f"- unknown: {why}" for why in found.verdict.unknowns),
         *(f"- {one.kind.upper()}: {one.session}: {one.what}" for one in found.verdict.findings),
         "",
+        *_growth(found),
         *(f"![{picture.title}]({picture.name}.svg)\n" for picture in drawn),
         "## Raw history",
         *_history(found, history),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _growth(found: Findings) -> list[str]:
+    if not found.growth:
+        return []
+    head = "| service | processes | memory, MiB | an hour | open files | an hour | streams on disk, MiB | an hour |"
+    rows = [
+        f"| {one.kind} | {one.processes} | {one.memory_mib:.0f} | {one.memory_mib_per_h:+.1f} | {one.files:.0f} | "
+        f"{one.files_per_h:+.1f} | {one.disk_mib:.0f} | {one.disk_mib_per_h:+.1f} |"
+        for one in found.growth
+    ]
+    return [
+        "Growth after the first quarter, all processes of a kind:",
+        "",
+        head,
+        "|---" * 8 + "|",
+        *rows,
+        "",
+    ]
 
 
 def _row(found: Findings, name: str) -> str:

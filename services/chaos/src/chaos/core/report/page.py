@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from chaos.core.check.book import MEANING
+from chaos.core.growth import Growth
 from chaos.core.hits import PARTS
 from chaos.core.measure import Impact
 from chaos.core.report import chart
@@ -39,6 +40,7 @@ def page(found: Findings) -> str:
         _impacts(found.measured.impacts),
         _around(found.measured.impacts),
         _parts(found.measured.impacts),
+        _growth(found.growth),
         _checks(found),
         _errors(found),
         _header(found),
@@ -137,6 +139,29 @@ def _around(impacts: Sequence[Impact]) -> str:
         "over stock, share",
     ]  # fmt: skip
     return "<h2>Those who were not hit, and the pool</h2>" + _table(head, rows)
+
+
+def _growth(growth: Sequence[Growth]) -> str:
+    if not growth:
+        return ""
+    rows = [
+        [
+            one.kind,
+            f"{one.processes}",
+            f"{one.memory_mib:.0f}",
+            f"{one.memory_mib_per_h:+.1f}",
+            f"{one.files:.0f}",
+            f"{one.files_per_h:+.1f}",
+            f"{one.disk_mib:.0f}",
+            f"{one.disk_mib_per_h:+.1f}",
+        ]
+        for one in growth
+    ]
+    head = [
+        "service", "processes", "memory, MiB", "MiB an hour", "open files", "files an hour", "streams on disk, MiB",
+        "MiB an hour",
+    ]  # fmt: skip
+    return "<h2>Growth after the first quarter (all processes of a kind)</h2>" + _table(head, rows)
 
 
 def _parts(impacts: Sequence[Impact]) -> str:
