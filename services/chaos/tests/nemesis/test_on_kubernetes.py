@@ -98,6 +98,20 @@ async def test_each_fault_hits_what_it_says_and_is_taken_back() -> None:
         assert await fault.missed() == ""
 
 
+async def test_of_a_node_with_two_servers_the_leaders_pod_alone_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the node both would die, and the third alone decides nothing."""
+    monkeypatch.setitem(SERVERS, "n2", ("nats-1", "nats-2"))
+    monkeypatch.setitem(SERVERS, "n3", ())
+    site = Site()
+
+    done = await KUBE_FAULTS["queue-leader-killed"](site, Random(1)).inject()
+
+    assert site.done == [("end", "statefulset.kubernetes.io/pod-name=nats-1")]
+    assert "2 servers" in done.detail
+
+
 async def test_without_a_leader_or_a_second_node_there_is_no_victim() -> None:
     """And nothing is done."""
     site = Site(leader="nats-7")

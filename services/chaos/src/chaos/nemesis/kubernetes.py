@@ -92,17 +92,37 @@ class KubeNodesKilled(KubeNodes):
 
 
 class KubeLeaderKilled(KubeNodes):
-    """The node dies on which the server runs that leads most queue streams."""
+    """The node dies on which the server runs that leads most queue streams; the server's pod alone, if two are on that node."""
 
     name = "queue-leader-killed"
 
     async def choose(self) -> Sequence[KubeNode]:
         """See `KubeNodes`."""
+        leader = await self.leader()
+        return [node for node in await self.site.nodes() if leader in node.servers]
+
+    async def leader(self) -> str:
+        """Return the server that leads most queue streams.
+
+        Raises:
+            NoVictim: nobody leads one.
+        """
         leader = leader_of_most(await self.site.leaders(*QUEUES), self.dice)
-        found = [node for node in await self.site.nodes() if leader in node.servers]
-        if leader is None or not found:
+        if leader is None:
+            raise NoVictim("the queue has no leader")
+        return leader
+
+    async def inject(self) -> Injected:
+        """See `Fault`."""
+        chosen = await self.choose()
+        if not chosen:
             raise NoVictim("the queue's leader is on no node that is ready")
-        return found
+        if len(chosen[0].servers) == 1:
+            return await super().inject()
+        at_s, leader = self.site.now(), await self.leader()
+        self.hit = await self.site.end_pods(f"{POD_LABEL}={leader}")
+        words = f"its pod: {chosen[0].name} holds {len(chosen[0].servers)} servers"
+        return Injected(fault=self.name, targets=tuple(self.hit), at_s=at_s, detail=words)
 
 
 class KubeDoubleFault(KubeNodes):
@@ -112,12 +132,11 @@ class KubeDoubleFault(KubeNodes):
 
     async def choose(self) -> Sequence[KubeNode]:
         """See `KubeNodes`."""
-        leader = leader_of_most(await self.site.leaders(*QUEUES), self.dice)
+        self._leader = await KubeLeaderKilled(self.site, self.dice).leader()
         nodes = [node for node in await self.site.nodes() if node.workers]
-        others = [node for node in nodes if leader not in node.servers]
-        if leader is None or not others or len(nodes) < 2:
-            raise NoVictim("the queue has no leader, or no node is left beside its own")
-        self._leader = leader
+        others = [node for node in nodes if self._leader not in node.servers]
+        if not others:
+            raise NoVictim("no node with workers is left beside the leader's own")
         return without_servers_first(others, 1, self.dice)
 
     async def inject(self) -> Injected:
