@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from harness.site import Site, open_site
 from kubernetes_parts.trees import differences, make_tree
 from tests.kubernetes.conftest import DISK_CLASS, ROOT
-from tests.kubernetes.test_volumes import WRITES, begun, owner_of
+from tests.kubernetes.test_volumes import WRITES, begun, opened, owner_of
 
 from agent_sandbox.kubernetes.names import Namespaces
 from shared.kubectl import Kubectl
@@ -71,12 +72,12 @@ async def test_a_disk_leaves_a_dead_node_by_proof_alone(
 ) -> None:
     """Until somebody says that the node is off its pool names it and the command, and nothing is done to it; then the session
     goes on on another node with the same files. When the node is back it is taken into service, and the word is gone."""
-    async with open_site([pool]) as site, site.client() as client:
+    async with open_site([pool]) as site, site.client() as client, AsyncExitStack() as closing:
         await site.wait_warm(pool.name, 2)
         make_tree(tmp_path / "tree")
-        session = await client.create_session(pool=pool.name)
+        session = await closing.enter_async_context(opened(client, pool.name))
         await session.upload_tree(tmp_path / "tree", "tree")
-        hit = await begun(session, WRITES, b"written")
+        hit = await begun(session, WRITES, b"written", TOLD_S + FREED_S)
         owner = (await owner_of(site, session)).owner or ""
         places = await asyncio.to_thread(site.worker_nodes)
         node = places[owner]
@@ -103,7 +104,6 @@ async def test_a_disk_leaves_a_dead_node_by_proof_alone(
             while OUT in taints(kubectl, node):  # noqa: ASYNC110 - no event tells
                 await asyncio.sleep(0.5)
         assert IS_OFF not in kubectl.get("node", node)["metadata"].get("annotations", {})
-        await session.close()
 
 
 def marking(kubectl: Kubectl, *operations: dict[str, Any]) -> subprocess.CompletedProcess[str]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 from harness.site import Site, open_site
 from kubernetes_parts.trees import differences, make_tree
 
-from agent_sandbox import Session
+from agent_sandbox import Client, NoResultYet, Session
 from agent_sandbox.events import Output
 from agent_sandbox.kubernetes.names import Namespaces
 from agent_sandbox.places import TENANT
+from shared.errors import ServiceError
 from shared.kubectl import Kubectl
 from shared.record import Record
 from shared.testing.look import Look
@@ -22,6 +25,9 @@ from shared.testing.node_faults import NodeFaults
 
 POOL, BESIDE_NOTHING, IN_GVISOR = "test-volume", "test-no-volume", "test-volume-gvisor"
 GOES_ON_S = 60.0
+CLOSED_S = 30.0
+RUNS_S = 120
+"""Longest run of a program that nobody stops."""
 WRITES = """
 import os, time
 log = open("log.txt", "a", buffering=1)
@@ -63,12 +69,25 @@ def on_volume(kubectl: Kubectl, spaces: Namespaces, *words: str) -> str:
     return kubectl.run("exec", "-n", spaces.pods, keeper, "-c", "keeper", "--", *words)
 
 
-async def begun(session: Session, code: str, word: bytes) -> asyncio.Task[str]:
+@asynccontextmanager
+async def opened(client: Client, pool: str) -> AsyncIterator[Session]:
+    """A session, closed whatever became of the test: one that stays keeps a pod of the pool from those that come after."""
+    session = await client.create_session(pool=pool)
+    try:
+        yield session
+    finally:
+        with suppress(NoResultYet, ServiceError):
+            await session.close(wait_s=CLOSED_S)
+
+
+async def begun(
+    session: Session, code: str, word: bytes, wait_s: float = 2 * RUNS_S
+) -> asyncio.Task[str]:
     """Start code, return once it has said a word; the task returned is its end: status and output."""
-    task = await session.start_python(code, timeout_s=240)
+    task = await session.start_python(code, timeout_s=RUNS_S)
 
     async def finish() -> str:
-        result = await task.result(wait_s=240)
+        result = await task.result(wait_s=wait_s)
         return f"{result.status} {result.stdout}"
 
     async with asyncio.timeout(60):
@@ -91,10 +110,10 @@ async def test_another_pod_goes_on_with_the_same_files(
     system: Namespaces, tmp_path: Path, how: str, pool: str
 ) -> None:
     """After `kubectl delete pod` in mid-task, compared byte by byte; the task that was hit says so, and what it did is there."""
-    async with open_site() as site, site.client() as client:
+    async with open_site() as site, site.client() as client, AsyncExitStack() as closing:
         await site.wait_warm(pool, 2 if pool == POOL else 1)
         make_tree(tmp_path / "tree")
-        session = await client.create_session(pool=pool)
+        session = await closing.enter_async_context(opened(client, pool))
         await session.upload_tree(tmp_path / "tree", "tree")
         hit = await begun(session, WRITES, b"written")
         before = await owner_of(site, session)
@@ -113,7 +132,6 @@ async def test_another_pod_goes_on_with_the_same_files(
         assert after.boundary is None, "nothing of it is in a snapshot"
         await session.download_tree("tree", tmp_path / "back")
         assert differences(tmp_path / "tree", tmp_path / "back") == []
-        await session.close()
     assert took_s < GOES_ON_S
 
 
@@ -122,9 +140,9 @@ async def test_a_node_that_was_cut_and_comes_back_writes_nothing_after_its_succe
 ) -> None:
     """The volume is reachable from it all the time. Its code stands still in time, by the sandbox's own clock; when the node
     is back it is ended, and not one byte has come into a file since the successor's first instruction."""
-    async with open_site() as site, site.client() as client:
+    async with open_site() as site, site.client() as client, AsyncExitStack() as closing:
         await site.wait_warm(POOL, 2)
-        session = await client.create_session(pool=POOL)
+        session = await closing.enter_async_context(opened(client, POOL))
         hit = await begun(session, WRITES, b"written")
         before = await owner_of(site, session)
         nodes = await asyncio.to_thread(site.worker_nodes)
@@ -154,13 +172,12 @@ async def test_a_sandbox_can_touch_nothing_beside_its_own_files(system: Namespac
         "touch /workspace/x; mkdir /workspace/files2; mv /workspace/files /workspace/other; rmdir /workspace/files;"
         "chmod 777 /workspace"
     )
-    async with open_site() as site, site.client() as client:
+    async with open_site() as site, site.client() as client, AsyncExitStack() as closing:
         await site.wait_warm(POOL, 2)
-        session = await client.create_session(pool=POOL)
+        session = await closing.enter_async_context(opened(client, POOL))
         result = await session.exec(
             ["sh", "-c", f"({tries}) 2>&1; ls -A /workspace; pwd; touch mine && ls"]
         )
-        await session.close()
     refused, there = result.stdout.splitlines()[:-3], result.stdout.splitlines()[-3:]
     assert there == ["files", "/workspace/files", "mine"]
     assert len(refused) == 5, refused
@@ -169,9 +186,9 @@ async def test_a_sandbox_can_touch_nothing_beside_its_own_files(system: Namespac
 async def test_the_files_of_a_session_go_with_it(system: Namespaces) -> None:
     """Its folder, its name and all that lay in it, whatever their modes."""
     shut = "mkdir -p shut/deep; echo x > shut/deep/f; chmod 500 shut/deep; chmod 0 shut"
-    async with open_site() as site, site.client() as client:
+    async with open_site() as site, site.client() as client, AsyncExitStack() as closing:
         await site.wait_warm(POOL, 2)
-        session = await client.create_session(pool=POOL)
+        session = await closing.enter_async_context(opened(client, POOL))
         await session.exec(["sh", "-c", shut])
         name = f"{TENANT}.{session.id}"
         there = await asyncio.to_thread(on_volume, site.kubectl, system, "ls", "/volume/sessions")
