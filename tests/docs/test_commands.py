@@ -19,7 +19,7 @@ DOCUMENTS = sorted(
         ROOT / "ARCHITECTURE.md",
         ROOT / "CONTRIBUTING.md",
         ROOT / "benchmarks/README.md",
-        *list((ROOT / "docs").glob("*.md")),
+        *(ROOT / "docs").rglob("*.md"),
     ]
 )
 RUN_BY = {

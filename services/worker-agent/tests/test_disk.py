@@ -94,7 +94,7 @@ def test_many_files_are_added_up_so_seldom_that_it_costs_a_fiftieth_of_a_process
 
 def test_whoever_writes_much_is_looked_at_soon() -> None:
     """Known by what is free: half of the room may be gone. So is who wants to know what has changed."""
-    last = Sum(took_s=0.08, room_bytes=1000, free_bytes=5000)
+    last = Sum(took_s=0.2, room_bytes=1000, free_bytes=5000)
 
     assert not is_due(last, 0.39, 4500, is_asked=True)
     assert not is_due(last, 0.4, 4501, is_asked=False)

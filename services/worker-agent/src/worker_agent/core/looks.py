@@ -12,7 +12,7 @@ INTERVAL_S: Final = 0.2
 """Between two looks at what costs nothing, and between two sums of few files."""
 SHARE: Final = 0.02
 """Of one processor, for sums where nothing hurries."""
-SHARE_HURRIED: Final = 0.2
+SHARE_HURRIED: Final = 0.5
 """Where half of the sandbox's room may be used up since the last one, or somebody asks what has changed."""
 REST_S_MAX: Final = 10.0
 """Longest pause between two sums: what comes back by others' deletions hides what the sandbox has written."""
