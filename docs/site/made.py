@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -81,8 +82,11 @@ def figures() -> str:
     """Return what the kept results say of recovery, with the meaning and the target of each figure."""
     meanings = (ROOT / "benchmarks/README.md").read_text()
     results = published.read_results(published.RESULTS)
-    kept = [(title, results[name]) for name, title in RECOVERY if name in results]
-    return "".join(_of_result(title, result, meanings) for title, result in kept)
+    kept = {name: title for name, title in RECOVERY if name in results}
+    rows = [published.Row(**row) for row in tomllib.loads(published.ROWS.read_text())["row"]]
+    summary = published.first_page([row for row in rows if row.bench in kept], results)
+    parts = [_of_result(title, results[name], meanings) for name, title in kept.items()]
+    return f"## In short\n{summary}\n\n{''.join(parts)}"
 
 
 def _of_result(title: str, result: Mapping[str, Any], meanings: str) -> str:

@@ -28,7 +28,7 @@ def _of_command(name: str, command: click.Command) -> str:
         if (record := parameter.get_help_record(context)) is not None
     ]
     if records:
-        page += "\n| option | |\n|---|---|\n"
+        page += "\n| option | meaning |\n|---|---|\n"
         page += "".join(f"| `{_cell(names)}` | {_cell(said)} |\n" for names, said in records)
     return f"{page}\n"
 

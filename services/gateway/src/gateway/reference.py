@@ -44,12 +44,12 @@ def _of_operation(name: str, operation: Document) -> str:
         for one in operation["parameters"]
     ]
     if rows:
-        page += "\n| parameter | in | | |\n|---|---|---|---|\n" + "".join(rows)
+        page += "\n| parameter | in | type | meaning |\n|---|---|---|---|\n" + "".join(rows)
     if (body := operation.get("requestBody")) is not None:
         needed = "" if body.get("required", True) else ", or nothing"
         page += f"\nBody: {_contents(body['content'])}{needed}\n"
     well = {code: one for code, one in operation["responses"].items() if code < "400"}
-    page += "\n| answer | |\n|---|---|\n"
+    page += "\n| answer | meaning |\n|---|---|\n"
     for code, answer in sorted(well.items()):
         said = _contents(answer.get("content", {}))
         page += f"| {code} | {_cell(answer['description'])}{f' {said}' if said else ''} |\n"
@@ -66,7 +66,7 @@ def _of_shape(name: str, schema: Document) -> str:
         for field, kind in schema.get("properties", {}).items()
     ]
     if rows:
-        return page + "\n| field | | |\n|---|---|---|\n" + "".join(rows)
+        return page + "\n| field | type | meaning |\n|---|---|---|\n" + "".join(rows)
     return page + f"\n{_kind(schema)}\n"
 
 
