@@ -7,6 +7,7 @@ import importlib.util
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -51,7 +52,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     command = ["build", "-q", "--strict", "--site-dir", str(folder)]
     done = subprocess.run(
-        [ROOT / ".venv/bin/mkdocs", *command],
+        [Path(sys.executable).parent / "mkdocs", *command],
         cwd=ROOT,
         env={**os.environ, **NO_NETWORK},
         capture_output=True,
@@ -60,7 +61,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "./dev docs" in (ROOT / "mkdocs.yml").read_text()
     return folder
 
 
