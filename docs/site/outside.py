@@ -23,6 +23,7 @@ PAGES = {
 }
 """Documents outside of `docs/` -> pages. Each lab's is another, under its folder's name."""
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)(?=#[^)\s]*\)|\))")
+WITH_TEXT = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s#]+)\)")
 ELSEWHERE = re.compile(r"[a-z]+:")
 
 
@@ -51,16 +52,24 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let each link lead to where its target lies in the site; one that leads nowhere stays, and is told by mkdocs."""
+    """Let each link lead to where its target lies in the site; one that leads nowhere stays, and is told by mkdocs.
+
+    Folders are no pages: of a link to one the text stays.
+    """
     del config, files
     here = page.file.src_uri
+
+    def unlink(found: re.Match[str]) -> str:
+        target = _target(found[2], here)
+        is_folder = target is not None and _uri(target) is None and (ROOT / target).is_dir()
+        return found[1] if is_folder else found[0]
 
     def lead(found: re.Match[str]) -> str:
         target = _target(found[1], here)
         uri = None if target is None else _uri(target)
         return found[1] if uri is None else posixpath.relpath(uri, posixpath.dirname(here) or ".")
 
-    return LINK.sub(lead, markdown)
+    return LINK.sub(lead, WITH_TEXT.sub(unlink, markdown))
 
 
 def _target(link: str, uri: str) -> str | None:
@@ -78,6 +87,8 @@ def _uri(target: str) -> str | None:
         return "index.md"
     if target == "docs/adr":
         return "adr/index.md"
+    if (ROOT / target / "README.md").is_file():
+        return _uri(f"{target}/README.md")
     if (uri := pages().get(target)) is not None:
         return uri
     if target.startswith("docs/"):
