@@ -1,6 +1,6 @@
 """A session whose files lie on a volume loses its pod in mid-write: how soon another pod goes on with the same files, and who writes there.
 
-    ./dev bench kubernetes-pvc [--deletes 10] [--kills 10] [--poweroffs 2] [--cuts 3] [--storage-class NAME] [--save]
+    ./dev bench kubernetes-pvc [--nows 10] [--kills 10] [--deletes 2] [--poweroffs 2] [--cuts 3] [--save]
     ./dev bench kubernetes-pvc --disk-class NAME [--without-s 180] [--disk-rounds 1]
 
 Runs on the system of the kubeconfig's context, with a pool and a volume of its own, which are taken back at the end. Nodes
@@ -44,7 +44,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--context", default=None, help="context of the kubeconfig (its current one)"
     )
-    parser.add_argument("--deletes", type=int, default=10, help="pods asked to leave (10)")
+    parser.add_argument("--deletes", type=int, default=2, help="pods asked to leave (2)")
+    parser.add_argument("--nows", type=int, default=10, help="pods killed after a second (10)")
     parser.add_argument("--kills", type=int, default=10, help="pods deleted by force (10)")
     parser.add_argument("--poweroffs", type=int, default=2, help="nodes powered off (2)")
     parser.add_argument("--cuts", type=int, default=3, help="nodes cut off, which come back (3)")
@@ -66,7 +67,9 @@ def parse() -> argparse.Namespace:
     )
     options = parser.parse_args()
     if min(getattr(options, f"{how}s") for how in HOWS) < 0 or options.stock < 1:
-        parser.error("--deletes, --kills, --poweroffs, --cuts: at least 0; --stock: at least 1")
+        parser.error(
+            "--deletes, --nows, --kills, --poweroffs, --cuts: at least 0; --stock: at least 1"
+        )
     return options
 
 
@@ -95,7 +98,7 @@ async def on_a_disk(
     given: argparse.Namespace, report: Report, faults: NodeFaults | None
 ) -> list[Remount]:
     """Do the same where one node has the volume: pods by hand, and the node, without a proof for a while and then with one."""
-    kinds: list[How] = ["delete"] * given.disk_rounds + ["kill"] * given.disk_rounds
+    kinds: list[How] = ["now"] * given.disk_rounds + ["kill"] * given.disk_rounds
     if faults is not None:
         kinds += ["poweroff"] * given.disk_rounds
     volume = Volume(size_gib=1, storage_class=given.disk_class, access_mode="ReadWriteOnce")

@@ -28,13 +28,17 @@ from shared.record import Record
 from shared.testing.look import Look
 from shared.testing.node_faults import NodeFaults
 
-How = Literal["delete", "kill", "poweroff", "cut"]
+How = Literal["delete", "now", "kill", "poweroff", "cut"]
 HOWS: tuple[How, ...] = get_args(How)
 BY_HAND: Mapping[str, tuple[str, ...]] = {
     "delete": ("--wait=false",),
+    "now": ("--now", "--wait=false"),
     "kill": ("--grace-period=0", "--force"),
 }
-"""Words of `kubectl delete pod`: its worker is asked to leave; or nobody is asked, and its object is gone at once."""
+"""Words of `kubectl delete pod`: its worker is asked to leave, and gives the task in hand the pod's time to end; it is killed a
+second later; or nobody is asked, and its object is gone at once."""
+AT_ONCE = ("now", "kill")
+"""Nothing is waited for there."""
 LINE_BYTES = 8
 LINES_FIRST = 20
 """Written before the fault."""
@@ -61,9 +65,17 @@ GOES_ON_S = 120.0
 """Longest wait for another pod, and for the former one's end."""
 MOVES_S = 240.0
 """Beyond that, for a disk that goes from node to node."""
-AFTER_S: Mapping[How, float] = {"delete": 5.0, "kill": 5.0, "poweroff": 5.0, "cut": 20.0}
+AFTER_S: Mapping[How, float] = {
+    "delete": 5.0,
+    "now": 5.0,
+    "kill": 5.0,
+    "poweroff": 5.0,
+    "cut": 20.0,
+}
 """Once the former pod is gone by the API server's books, which is no proof, and its node is back: so long its writes could
 still come."""
+NODE_BACK_S = 30.0
+"""Once a node is back: its servers and services start before Kubernetes has noticed that they were gone."""
 MENDED_S = 240.0
 
 
@@ -137,6 +149,8 @@ class Remounts:
                 await session.download_tree("tree", back)
                 one.differences = differences(tree, back)
                 self.done.append(one)
+                if how not in BY_HAND:
+                    await asyncio.sleep(NODE_BACK_S)
                 say(
                     f"{number + 1} of {len(kinds)}: {how}: on after {one.took_s:.2f} s, "
                     f"{one.zombie_writes} writes of the former pod after that, {len(one.differences)} files differ"

@@ -65,7 +65,7 @@ def test_a_session_on_a_volume_goes_on_when_its_pod_or_its_node_is_taken(
     system: Namespaces, faults: NodeFaults
 ) -> None:
     """Each way once: the same files, no write of who was before, and the task that was hit says so."""
-    words = "--deletes 1 --kills 1 --poweroffs 1 --cuts 1 --stock 2 --storage-class"
+    words = "--deletes 0 --nows 1 --kills 1 --poweroffs 1 --cuts 1 --stock 2 --storage-class"
     said, found = bench("kubernetes-pvc", f"{words}={os.environ.get(SHARED_CLASS, '')}")
 
     assert {name: found[name] for name in HARM} == dict.fromkeys(HARM, 0), said
