@@ -154,6 +154,23 @@ def test_where_one_shots_are_few_the_acknowledgements_of_sessions_tasks_count_as
     assert findings.figures["queue_gap_s"] < 1.5
 
 
+def test_recoveries_are_told_by_class() -> None:
+    """Interactive tasks are to come first: both are shown."""
+    made = Made()
+    made.turn()
+    op = made.invoke()
+    made.replace(op, replace(op, klass="batch"))
+    made.lose_owner()
+    made.work(op)
+    made.finish(op)
+    history = made.close()
+
+    (impact,) = measure(history).impacts
+
+    assert impact.by_class == {"batch": impact.recover}
+    assert "; batch (1): " in page(conclude(history))
+
+
 def test_an_owner_that_is_never_fenced_counts_up_to_the_end_of_the_run() -> None:
     """It is the slowest to be detected, not none at all; where it gave the session up or lost nothing, none has to be."""
     for fault, state, count in (

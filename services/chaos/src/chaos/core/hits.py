@@ -34,6 +34,8 @@ class Hit(msgspec.Struct, kw_only=True):
     """A task was in hand; one was asked for before the session had a new owner; nobody noticed."""
     is_once: bool = False
     task: str | None = None
+    klass: str = ""
+    """Of that task."""
     is_still_owned: bool = False
     """Its old owner was not fenced, nor did it give the session up itself, as long as the run went on."""
     fenced_at: float | None = None
@@ -122,7 +124,7 @@ def _follow(hit: Hit, versions: Sequence[Version], found: Tables) -> None:
     call = _call_in_hand(hit, found)
     if call is None:
         return
-    hit.task, hit.is_once = call.invoke.task, call.invoke.f == "once"
+    hit.task, hit.klass, hit.is_once = call.invoke.task, call.invoke.klass, call.invoke.f == "once"
     results = [one for one in found.results.get(hit.session, ()) if one.task == hit.task]
     if any(one.epoch == hit.epoch for one in results):  # its owner had just stored it
         hit.kind = "idle"

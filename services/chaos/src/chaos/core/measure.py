@@ -37,6 +37,8 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True):
     detect: Spread
     recover: Spread
     """Of sessions in a task, or asked before they had a new owner."""
+    by_class: dict[str, Spread] = {}
+    """The same by the class of their tasks: interactive ones come first."""
     home: Spread
     """Of all: until a new owner was stored."""
     not_recovered: int
@@ -185,6 +187,10 @@ def _impact(row: Nemesis, hits: Sequence[Hit], history: History) -> Impact:
         idle=sum(hit.kind == "idle" for hit in hits),
         detect=spread(_detect_s(hit, history) for hit in hits),
         recover=spread(_recover_s(hit, history) for hit in useful),
+        by_class={
+            klass: spread(_recover_s(hit, history) for hit in useful if hit.klass == klass)
+            for klass in sorted({hit.klass for hit in useful if hit.klass})
+        },
         home=spread(hit.home_s for hit in hits),
         not_recovered=sum(
             hit.recover_s is None or hit.recover_s > NOT_RECOVERED_S for hit in useful

@@ -119,7 +119,10 @@ class User:
 async def send_one_shots(
     doors: Iterator[Door], dice: Dice, rate: float, stage: Stage, klasses: tuple[str, ...]
 ) -> None:
-    """Send one-shots by the clock, whatever became of the earlier ones, until the load is over; then wait for them."""
+    """Send one-shots by the clock, whatever became of the earlier ones, until the load is over; then wait for them.
+
+    Users who think longer, on a busy machine, do not slow them down: gaps of the queue are seen by them.
+    """
     number = 0
     async with asyncio.TaskGroup() as group:
         under_way: set[asyncio.Task[None]] = set()
@@ -133,7 +136,7 @@ async def send_one_shots(
                 under_way.add(task)
                 task.add_done_callback(under_way.discard)
                 number += 1
-            due += stage.pace.pause_s(gap)
+            due += gap / stage.pace.burst
             await asyncio.sleep(max(0.0, due - stage.notes.now()))
 
 

@@ -111,10 +111,18 @@ def _impacts(impacts: Sequence[Impact]) -> str:
         "new owner P50 / P95 / max", "MTTD / MTTR", "errors", "redone", "queue gap", "start gap", "not recovered",
     ]  # fmt: skip
     where = "".join(
-        f'<p class="small">{escape(one.fault)}: {escape(", ".join(one.targets))} {escape(one.detail)}</p>'
+        f'<p class="small">{escape(one.fault)}: {escape(", ".join(one.targets))} {escape(one.detail)}{_classes(one)}</p>'
         for one in impacts
     )
     return "<h2>Faults (seconds)</h2>" + _table(head, rows) + where
+
+
+def _classes(impact: Impact) -> str:
+    """Return how soon tasks of each class went on."""
+    return "".join(
+        f"; {escape(klass)} ({one.count}): {_spread(one)} s"
+        for klass, one in impact.by_class.items()
+    )
 
 
 def _around(impacts: Sequence[Impact]) -> str:
