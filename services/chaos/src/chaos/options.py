@@ -70,6 +70,9 @@ def _add_run(run: argparse.ArgumentParser) -> None:
         "--stock", type=int, help="another number of workers that wait (in proportion to sessions)"
     )
     run.add_argument("--one-shots", type=float, help="another rate of one-shots, each second (8)")
+    run.add_argument(
+        "--drain", type=float, help="another longest wait for what is under way at the end, seconds"
+    )
     run.add_argument("--seconds", type=float, help="quiet: length (600)")
     run.add_argument(
         "--only", action="append", choices=tuple(FAULTS), help="faults: this one; again for more"
@@ -129,4 +132,5 @@ def size_of(given: argparse.Namespace) -> Size:
         nodes=given.nodes,
         stock=given.stock,
         one_shots_per_s=given.one_shots,
+        drain_s=given.drain,
     )

@@ -179,6 +179,7 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
     stock: int | None = None
     """Workers that wait; by default in proportion to the sessions."""
     one_shots_per_s: float | None = None
+    drain_s: float | None = None
 
 
 def fitted(scenario: Scenario, size: Size) -> Scenario:
@@ -193,4 +194,5 @@ def fitted(scenario: Scenario, size: Size) -> Scenario:
         nodes=size.nodes or scenario.nodes,
         stock=stock if size.stock is None else size.stock,
         one_shots_per_s=size.one_shots_per_s or scenario.one_shots_per_s,
+        drain_s=scenario.drain_s if size.drain_s is None else size.drain_s,
     )
