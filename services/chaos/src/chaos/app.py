@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
@@ -89,7 +90,7 @@ def judge_folder(folder: Path) -> Findings:
 async def _run(order: Order, notes: HistoryFile, say: Say) -> None:
     scenario = order.scenario
     pool = PoolSpec(
-        name=POOL,
+        name=pool_of(order),
         stock=scenario.stock,
         pods_max=2 * scenario.sessions + 3 * scenario.stock,
         idle_release_s=scenario.idle_release_s,
@@ -97,8 +98,8 @@ async def _run(order: Order, notes: HistoryFile, say: Say) -> None:
     )
     stage = Stage(notes, Pace(), Standing())
     async with _cluster(order, pool, notes.now, say) as cluster:
-        isolation = await cluster.wait_warm(POOL, scenario.stock, say)
-        async with _doors(cluster) as doors:
+        isolation = await cluster.wait_warm(pool.name, scenario.stock, say)
+        async with _doors(cluster, pool.name) as doors:
             began_ms = notes.begin()
             notes.write(_header(order, began_ms, isolation))
             observer = Observer(notes, began_ms)
@@ -111,7 +112,7 @@ async def _run(order: Order, notes: HistoryFile, say: Say) -> None:
             unseen = 0
             try:
                 async with observe(observer, (cluster.admin, cluster.second)) as recorder:
-                    jobs = [_watch(cluster, stage, scenario), screen.run(observer)]
+                    jobs = [_watch(cluster, pool.name, stage, scenario), screen.run(observer)]
                     if isinstance(cluster, Embedded):
                         jobs.append(watch_usage(partial(read_held, cluster), stage))
                     async with beside(say, *jobs):
@@ -166,6 +167,11 @@ class Maker:
         return random.Random(f"{self._seed}/{purpose}")
 
 
+def pool_of(order: Order) -> str:
+    """Return a name for the run's pool: on Kubernetes a new one, for sessions of earlier runs are still there."""
+    return POOL if order.where is None else f"{POOL}-{secrets.token_hex(3)}"
+
+
 def isolation_of(order: Order) -> str:
     """Return the class that its pool asks for: containers on Kubernetes, unless one is named."""
     return "oci" if order.where is not None and order.isolation == "auto" else order.isolation
@@ -179,11 +185,15 @@ def _note_hit(done: Injected, observer: Observer, standing: Standing) -> None:
     }
 
 
-async def _watch(cluster: Cluster, stage: Stage, scenario: Scenario) -> None:
+async def _watch(cluster: Cluster, pool: str, stage: Stage, scenario: Scenario) -> None:
     async def ask() -> Pools:
         with suppress(ServiceError):
             answer = await cluster.pools()
-            return {view.pool: (view.warm, view.starting, view.bound) for view in answer.pools}
+            return {
+                view.pool: (view.warm, view.starting, view.bound)
+                for view in answer.pools
+                if view.pool == pool
+            }
         return {}
 
     await watch_gauges(read_waited_s, ask, stage, scenario.baseline_until_s())
@@ -204,11 +214,11 @@ async def beside(say: Say, *jobs: Coroutine[Any, Any, None]) -> AsyncIterator[No
 
 
 @asynccontextmanager
-async def _doors(cluster: Cluster) -> AsyncIterator[dict[str, list[SdkDoor]]]:
+async def _doors(cluster: Cluster, pool: str) -> AsyncIterator[dict[str, list[SdkDoor]]]:
     """Connect clients, of both ways."""
     async with AsyncExitStack() as stack:
         doors: dict[str, list[SdkDoor]] = {"nats": [], "http": []}
         for _ in range(CLIENTS):
             for via, client in (("nats", cluster.client()), ("http", cluster.web_client())):
-                doors[via].append(SdkDoor(await stack.enter_async_context(client), via))
+                doors[via].append(SdkDoor(await stack.enter_async_context(client), via, pool))
         yield doors

@@ -22,9 +22,9 @@ POOL = "chaos"
 class SdkDoor:
     """One client library's connection (see `Door`)."""
 
-    def __init__(self, client: Client, via: str) -> None:
-        """Use a connected client."""
-        self.via = via
+    def __init__(self, client: Client, via: str, pool: str = POOL) -> None:
+        """Use a connected client, and a pool."""
+        self.via, self._pool = via, pool
         self._client = client
         self._listening: set[Hears] = set()
         if via == "nats":
@@ -38,7 +38,7 @@ class SdkDoor:
     async def ask(self, ask: Ask, hears: Hears) -> Told:
         """Publish code and read what its task says, to the end."""
         task = Python(code=ask.code, keep=ask.keep, deadline_s=ask.deadline_s)
-        options = {"pool": POOL, "klass": ask.klass, "task_id": ask.task}
+        options = {"pool": self._pool, "klass": ask.klass, "task_id": ask.task}
         try:
             if ask.session == ask.task:
                 running = await self._client.publish(task, options)
