@@ -149,7 +149,7 @@ class Remounts:
                 await session.download_tree("tree", back)
                 one.differences = differences(tree, back)
                 self.done.append(one)
-                if how not in BY_HAND:
+                if how not in BY_HAND and number + 1 < len(kinds):
                     await asyncio.sleep(NODE_BACK_S)
                 say(
                     f"{number + 1} of {len(kinds)}: {how}: on after {one.took_s:.2f} s, "

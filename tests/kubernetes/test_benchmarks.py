@@ -60,16 +60,15 @@ def test_the_time_to_interactive_is_measured(system: Namespaces) -> None:
     assert {"warm_p50_ms_1", "warm_p99_ms_10", "on_demand_p50_ms_gvisor"} <= set(found)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(400)
 def test_a_session_on_a_volume_goes_on_when_its_pod_or_its_node_is_taken(
     system: Namespaces, faults: NodeFaults
 ) -> None:
-    """Each way once: the same files, no write of who was before, and the task that was hit says so."""
-    words = "--deletes 0 --nows 1 --kills 1 --poweroffs 1 --cuts 1 --stock 2 --storage-class"
+    """By force, and by a cut: the same files, no write of who was before, and the task that was hit says so. Other ways are tests
+    of their own."""
+    words = "--deletes 0 --nows 0 --kills 1 --poweroffs 0 --cuts 1 --stock 2 --storage-class"
     said, found = bench("kubernetes-pvc", f"{words}={os.environ.get(SHARED_CLASS, '')}")
 
     assert {name: found[name] for name in HARM} == dict.fromkeys(HARM, 0), said
-    assert found["pvc_rounds"] == 4
-    assert {"pvc_remount_p95_s", "pvc_remount_p95_s_poweroff", "pvc_remount_p95_s_cut"} <= set(
-        found
-    )
+    assert found["pvc_rounds"] == 2
+    assert {"pvc_remount_p95_s", "pvc_remount_p95_s_cut"} <= set(found)
