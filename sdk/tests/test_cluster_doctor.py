@@ -19,12 +19,11 @@ from agent_sandbox.kubernetes.facts import (
     Runtime,
     denies_all,
     node_of,
-    review_of,
     runtime_of,
 )
 from agent_sandbox.kubernetes.judge import ClusterReport, judge
 from agent_sandbox.kubernetes.names import namespaces
-from agent_sandbox.kubernetes.rights import Right, needed
+from agent_sandbox.kubernetes.rights import Right, needed, review_of
 from shared.kubectl import Problem, Version
 from shared.views import PoolsAnswer, PoolView
 
@@ -33,6 +32,7 @@ LEVELS = {"agent-sandbox": "restricted", "agent-sandbox-nodes": "privileged"}
 LEVELS["agent-sandbox-pods"] = "restricted"
 NODES = tuple(Node(name=f"n{number}", ready=True, labels={"gvisor": "yes"}) for number in range(3))
 POOLS = PoolsAnswer(pools=(PoolView(pool="default", stock=4, warm=4, isolation="gvisor"),))
+DISK = Claim(name="agent-sandbox-pods/workspaces-a", phase="Bound", on_one_node=True)
 WELL = Facts(
     spaces=SPACES,
     context="here",
@@ -41,7 +41,11 @@ WELL = Facts(
     nodes=NODES,
     runtimes=(Runtime(name="gvisor", handler="runsc", selector={"gvisor": "yes"}),),
     storage={"disk": True},
-    claims=(Claim(name="agent-sandbox/data-nats-0", phase="Bound", storage_class="disk"),),
+    claims=(
+        Claim(
+            name="agent-sandbox/data-nats-0", phase="Bound", storage_class="disk", on_one_node=True
+        ),
+    ),
     problems=(),
     servers={"nats-0": "", "nats-1": "", "nats-2": ""},
     denying=tuple(SPACES),
@@ -96,6 +100,8 @@ def test_a_system_that_is_well_has_nothing_to_do() -> None:
         ({"runtimes": ()}, "isolation", "fail", "pool default: no RuntimeClass gvisor"),
         ({"nodes": (Node(name="n", ready=True),) * 3}, "isolation", "fail", "label node NAME gvisor=yes"),
         ({"claims": (Claim(name="a/b", phase="Pending"),)}, "storage", "fail", "describe pvc"),
+        ({"claims": (DISK,), "may_mark_nodes": False}, "disks", "warn", "deploy/out-of-service"),
+        ({"claims": (DISK,), "errors": {"may_mark_nodes": "x"}}, "disks", "warn", "not seen: x"),
         ({"denying": SPACES[:2]}, "network policies", "fail", "agent-sandbox-pods"),
         ({"problems": (Problem("DaemonSet a/b", "0 of 3"),)}, "services", "fail", "DaemonSet a/b"),
         ({"servers": {"nats-0": "", "nats-1": "", "nats-2": "x"}}, "nats", "warn", "2 of 3"),
@@ -117,6 +123,14 @@ def test_what_is_wrong_is_told_with_what_to_do(
     assert (found.verdict, report.verdict) == (verdict, verdict)
     assert found.do
     assert told in f"{found.found} {found.do}"
+
+
+def test_a_disk_of_a_pool_is_well_where_a_dead_node_can_be_made_to_let_go_of_it() -> None:
+    """The servers' own disks are theirs: nothing is said of them."""
+    report = judge(changed(WELL, claims=(*(WELL.claims or ()), DISK), may_mark_nodes=True))
+
+    assert (report.verdict, check(report, "disks").verdict) == ("ok", "ok")
+    assert "disks" not in [each.name for each in judge(WELL).checks]
 
 
 def test_a_pool_that_is_not_full_is_told_with_the_pool_managers_reason() -> None:

@@ -9,7 +9,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from agent_sandbox.kubernetes.names import MONITOR_PORT, SERVERS_LABEL, Namespaces
-from agent_sandbox.kubernetes.rights import Account, Right, needed, to_install
+from agent_sandbox.kubernetes.rights import (
+    MARK_NODES,
+    Account,
+    Right,
+    needed,
+    review_of,
+    to_install,
+)
 from shared.cluster import monitor
 from shared.errors import ServiceError
 from shared.kubectl import (
@@ -58,6 +65,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """`<namespace>/<name>`."""
     phase: str
     storage_class: str = ""
+    on_one_node: bool = False
+    """Only one node can have it at a time."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +90,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Namespaces with a NetworkPolicy that denies what no other one allows."""
     refused: dict[str, tuple[str, ...]] | None = None
     """Service account -> what it must be allowed to do, and is not."""
+    may_mark_nodes: bool | None = None
+    """Whether pool-managers may take a node out of service."""
     may_not_install: tuple[str, ...] | None = None
     """What the caller is not allowed to do, of what setting a system up needs."""
     pools: PoolsAnswer | None = None
@@ -122,6 +133,7 @@ def look(kubectl: Kubectl, spaces: Namespaces, ask_pools: Callable[[], PoolsAnsw
     there = tuple(name for name in spaces if levels and name in levels)
     installed = spaces.system in there
     accounts = needed(spaces) if installed else {}
+    manager = Account(spaces.system, "pool-manager")
     return Facts(
         spaces=spaces,
         context=context,
@@ -137,6 +149,7 @@ def look(kubectl: Kubectl, spaces: Namespaces, ask_pools: Callable[[], PoolsAnsw
         servers=seen.take("servers", lambda: _servers(kubectl, spaces)) if installed else None,
         denying=seen.take("denying", lambda: _denying(kubectl, there)),
         refused=seen.take("refused", lambda: _refused(kubectl, accounts)),
+        may_mark_nodes=seen.take("may_mark_nodes", lambda: _may(kubectl, manager, MARK_NODES)),
         may_not_install=None
         if installed
         else seen.take("may_not_install", lambda: _not_allowed(kubectl, None, to_install())),
@@ -207,6 +220,7 @@ def _claims(kubectl: Kubectl, there: Sequence[str]) -> tuple[Claim, ...]:
             name=f"{namespace}/{one['metadata']['name']}",
             phase=one["status"].get("phase", ""),
             storage_class=one["spec"].get("storageClassName", ""),
+            on_one_node="ReadWriteMany" not in one["spec"].get("accessModes", ()),
         )
         for namespace in there
         for one in kubectl.list("persistentvolumeclaims", namespace=namespace)
@@ -278,19 +292,3 @@ def _may(kubectl: Kubectl, account: Account | None, right: Right) -> bool:
         {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec},
     )
     return bool(answer["status"].get("allowed"))
-
-
-def review_of(right: Right) -> dict[str, Any]:
-    """Return a right as a review asks for it."""
-    if right.resource.startswith("/"):
-        return {"nonResourceAttributes": {"path": right.resource, "verb": right.verb}}
-    resource, _, sub = right.resource.partition("/")
-    asked = {
-        "verb": right.verb,
-        "group": right.group,
-        "resource": resource,
-        "subresource": sub,
-        "namespace": right.namespace,
-        "name": right.name,
-    }
-    return {"resourceAttributes": {key: value for key, value in asked.items() if value}}

@@ -37,6 +37,7 @@ def judge(facts: Facts) -> ClusterReport:
         _nodes,
         judge_isolation,
         _storage,
+        _disks,
         _policies,
         _services,
         _servers,
@@ -172,6 +173,27 @@ def _storage(facts: Facts) -> Check:
         )
     held = f"{len(facts.claims)} volumes bound" if facts.claims else "no volume yet"
     return ok("storage", f"{held}; default class {', '.join(default) or 'none'}")
+
+
+def _disks(facts: Facts) -> Check | None:
+    """Volumes of pools that one node has at a time; nothing where there are none."""
+    found = [
+        claim.name
+        for claim in facts.claims or ()
+        if claim.on_one_node and claim.name.startswith(f"{facts.spaces.pods}/")
+    ]
+    if not found:
+        return None
+    if facts.may_mark_nodes is None:
+        return unseen(facts, "disks", "may_mark_nodes")
+    said = f"{len(found)} pools have a volume that one node has at a time"
+    if not facts.may_mark_nodes:
+        return warn(
+            "disks",
+            f"{said}, and pool-managers may not take that node out of service when it is proven to be off",
+            "kubectl apply -k deploy/out-of-service; else they say what you are to do",
+        )
+    return ok("disks", said)
 
 
 def _policies(facts: Facts) -> Check | None:

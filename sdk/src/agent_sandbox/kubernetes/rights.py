@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from agent_sandbox.kubernetes.names import AUTHORITY_MAP, POOLS_MAP, Namespaces
 
@@ -37,6 +37,10 @@ class Account(NamedTuple):
     def user(self) -> str:
         """As the API server names it."""
         return f"system:serviceaccount:{self.namespace}:{self.name}"
+
+
+MARK_NODES = Right("patch", "nodes")
+"""Of pool-managers, where `deploy/out-of-service` gives it: to take a node out of service that is proven to be off."""
 
 
 def needed(spaces: Namespaces) -> dict[Account, tuple[Right, ...]]:
@@ -89,3 +93,19 @@ def _verbs(
     verbs: str, resource: str, *, group: str = "", namespace: str = "", name: str = ""
 ) -> list[Right]:
     return [Right(verb, resource, group, namespace, name) for verb in verbs.split()]
+
+
+def review_of(right: Right) -> dict[str, Any]:
+    """Return a right as a review asks for it."""
+    if right.resource.startswith("/"):
+        return {"nonResourceAttributes": {"path": right.resource, "verb": right.verb}}
+    resource, _, sub = right.resource.partition("/")
+    asked = {
+        "verb": right.verb,
+        "group": right.group,
+        "resource": resource,
+        "subresource": sub,
+        "namespace": right.namespace,
+        "name": right.name,
+    }
+    return {"resourceAttributes": {key: value for key, value in asked.items() if value}}
