@@ -202,6 +202,8 @@ class PoolView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why the stock is not full, where something stands in the way."""
     policy: StockView | None = None
     """What its stock is made from; None: it is a number."""
+    wait_s: float | None = None
+    """About how long a new session would wait for its pod now, seconds; None: nothing was seen yet that tells it."""
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

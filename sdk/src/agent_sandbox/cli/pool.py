@@ -55,6 +55,7 @@ def show(name: str, state: Path | None, as_json: bool) -> None:
         "bound": str(found.bound),
         "queued": found.queued,
         "pods": f"at most {found.pods_max}",
+        "wait": wait_of(found),
         "isolation": isolation_of(found.isolation, found.classes),
         "note": found.reason,
     }
@@ -67,6 +68,13 @@ def show(name: str, state: Path | None, as_json: bool) -> None:
             for node in answer.nodes
         ],
     )
+
+
+def wait_of(found: PoolView) -> str:
+    """Return about how long a new session would wait for its worker now."""
+    if found.wait_s is None:
+        return "not known yet"
+    return "none" if found.wait_s == 0 else f"about {found.wait_s:.2g} s for a new session"
 
 
 def zero(found: PoolView) -> str:

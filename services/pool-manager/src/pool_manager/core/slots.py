@@ -16,6 +16,7 @@ import msgspec
 
 from pool_manager.core.pace import STEADY_S, Pace
 from pool_manager.core.turns import Lane, Turns
+from pool_manager.core.waits import Flow
 from shared.messages import Slot
 from shared.pools import PoolSpec
 
@@ -78,6 +79,7 @@ class Slots:
         """Pod that says that it has a session, of which no record was heard yet -> since when."""
         self._by_pod: dict[str, str] = {}
         self.pace = Pace()
+        self.flow = Flow()
         self.open_since: float | None = None
         """Since when there is room below `pods_max`."""
         self.reason = ""
@@ -187,6 +189,7 @@ class Slots:
             if row.phase == "starting":
                 self.started_s.append(now - row.since)
                 self.learned_s.append(now - row.since)
+                self.flow.started(now - row.since)
             self._move(row, "warm", now)
         elif row.phase == "warm" and now - row.since > STEADY_S:
             self.pace.forgive(row.slot.slot)
@@ -278,6 +281,7 @@ class Slots:
         self.waits = max(self.waits - 1, 0)
         self.pace.forgive(row.slot.slot)
         self.pace.claimed(now)
+        self.flow.claimed(now)
         self._move(row, "taken", now)
         return self._is_due(row)
 
