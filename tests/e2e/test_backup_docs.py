@@ -54,7 +54,6 @@ def test_what_a_backup_holds_is_there_again(shell: Shell) -> None:
     shell(backup)
     shell(f"agent-sandbox session exec {session} -- sh -c 'cat file; echo after > file'")
 
-    said = shell(restore)
+    shell(restore)  # its last command fails where anything is damaged
 
-    assert "damaged" not in said
     assert shell(f"agent-sandbox session exec {session} -- cat file") == "before\n"

@@ -6,8 +6,9 @@ import ctypes
 import os
 from typing import Final
 
-MAPPED_BYTES: Final = 4 << 20
-"""Blocks from this size on, such as packs, are mapped on their own: what they held goes back when they are freed."""
+MAPPED_BYTES: Final = 8 << 20
+"""Blocks from this size on are mapped on their own: what they held goes back when they are freed. A window of a large file, read
+again and again (`WINDOW_BYTES`), must be smaller: each mapping is filled with zeroes first."""
 KEPT_BYTES: Final = 16 << 20
 """Of what is free at the end of the heap so much stays at most."""
 _M_TRIM_THRESHOLD: Final = -1
