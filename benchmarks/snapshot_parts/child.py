@@ -17,7 +17,6 @@ from pathlib import Path
 
 import msgspec
 
-from checkpointer.adapters.engine.allocator import bound_allocator
 from checkpointer.adapters.engine.collector import calm_collector
 from checkpointer.adapters.engine.restore import Follower, RestoreJob, restore
 from checkpointer.adapters.engine.save import SaveJob, Watcher, save
@@ -45,7 +44,6 @@ class Cost(msgspec.Struct):
 async def main(verb: str, place: str, store: str, cache: str, ref: str = "") -> Cost:
     """Do it."""
     calm_collector()
-    bound_allocator()
     packs = PatientStore(await LocalStore.open(Path(store), "bench"))
     bridge = Bridge(packs, asyncio.get_running_loop())
     known = msgspec.json.decode(ref, type=SnapshotRef) if ref else None

@@ -7,7 +7,6 @@ import os
 import sys
 
 from checkpointer import app
-from checkpointer.adapters.engine.allocator import bound_allocator
 from checkpointer.adapters.engine.collector import calm_collector
 from checkpointer.settings import PREFIX, CheckpointerSettings
 from shared import logs, service
@@ -23,7 +22,6 @@ def main() -> int:
         return 2
     logs.configure(service="checkpointer", level=settings.log_level, instance=settings.node)
     calm_collector()
-    bound_allocator()
     return asyncio.run(service.run(lambda stop: app.run(settings, stop), drain_s=settings.drain_s))
 
 
