@@ -51,8 +51,7 @@ class Supply:
         lacking = -self.over - len(slots.due)
         for _ in range(min(lacking, slots.spec.pods_max - len(slots.due))):
             slots.want(str(self._next_free()), now)
-        for _ in range(min(-lacking, len(slots.due))):
-            name = max(slots.due, key=_number)
+        for name in heapq.nlargest(-lacking, slots.due, key=_number):
             del slots.due[name]
             self._give_back(name)
 
