@@ -157,6 +157,25 @@ async def test_a_pool_whose_claim_is_refused_says_so_and_the_others_go_on() -> N
         await until(lambda: "large" in seeing.volumes.kept and not seeing.cluster.volumes)
 
 
+async def test_pods_are_asked_for_as_soon_as_their_volume_is_there() -> None:
+    """Not when the last of ever longer waits is over: another pool's goes on."""
+    seeing = Seeing()
+    seeing.volumes.refused = {"large"}
+    for name in ("large", "other"):
+        seeing.world.pools[name].hold("refused", time.monotonic() + 3600)
+    asked: list[bool] = []
+    seeing.keeping.on_due = lambda: asked.append(True)
+    async with seeing.at_work():
+        await until(lambda: "exceeded quota" in seeing.cluster.volumes.get("large", ""))
+        await until(lambda: "other" not in seeing.cluster.volumes)
+        await until(lambda: asked)
+        held = {name: slots.held_until for name, slots in seeing.world.pools.items()}
+        assert held["other"] < time.monotonic() < held["large"]
+
+        seeing.volumes.refused = set()
+        await until(lambda: seeing.world.pools["large"].held_until < time.monotonic())
+
+
 async def test_an_api_server_that_is_away_changes_nothing_that_was_said() -> None:
     """Whoever waits for a volume is told why by what was seen last; then all goes on."""
     seeing = Seeing()

@@ -80,6 +80,7 @@ class KubeSide:
     def tell(self, on_due: Callable[[], None], on_lost: Callable[[], None]) -> None:
         """Have these called when a slot wants a pod, and when a session lost its owner."""
         self.watcher.on_due, self.watcher.on_lost = on_due, on_lost
+        self.volumes.on_due = on_due
 
     async def serve(self, bus: Bus) -> Subscription:
         """Take requests of new pods."""

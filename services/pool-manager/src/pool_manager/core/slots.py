@@ -171,6 +171,10 @@ class Slots:
         self.held_until = now + wait_s
         self.reason = why
 
+    def hold_no_more(self) -> None:
+        """What kept pods of this pool from their start is mended."""
+        self._refusals, self.held_until = 0, float("-inf")
+
     def heard(self, pod: str, *, bound: bool, now: float) -> bool:
         """Take in a heartbeat of a pod; return whether its slot is due by that."""
         row = self.row_of(pod)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Set
 
 from pool_manager.core.dead_nodes import OURS, OUT_OF_SERVICE, Blocked, holders, is_named
 from pool_manager.core.kube_cluster import Cluster
@@ -25,6 +26,8 @@ class VolumeKeeping:
 
     def __init__(self, world: World, cluster: Cluster, volumes: Volumes, nodes: Nodes) -> None:
         """Tell `cluster` what is wrong with whose volume."""
+        self.on_due: Callable[[], None] = lambda: None
+        """Called when pods may be asked for that could not start before."""
         self._world = world
         self._cluster = cluster
         self._volumes = volumes
@@ -44,7 +47,15 @@ class VolumeKeeping:
             except ServiceError as exc:
                 log.warning("volumes.not_looked_at", code=exc.code, error=str(exc))
             wait_s = next_look_s(wait_s, before, self._cluster.volumes)
+            self._go_on(before.keys() - self._cluster.volumes.keys())
             await asyncio.sleep(wait_s)
+
+    def _go_on(self, mended: Set[str]) -> None:
+        """Have pods asked for at once whose pools' volumes are there again."""
+        for name in mended & self._world.pools.keys():
+            self._world.pools[name].hold_no_more()
+        if mended:
+            self.on_due()
 
     async def _look(self) -> None:
         claims, keepers = await self._volumes.claims(), await self._volumes.keepers()
