@@ -41,15 +41,20 @@ async def test_a_storage_that_hangs_keeps_so_many_threads_and_no_more(
 ) -> None:
     """Whoever waits is told whose volume it is; once all calls hang nobody waits any more; when it is mended, all goes on."""
     monkeypatch.setattr(module, "HANGS_S", 0.0)
-    threads, before = Threads(WHOSE, 2), threading.active_count()
+    threads, in_it = Threads(WHOSE, 2), list[int]()
+
+    def hangs() -> None:
+        in_it.append(threading.get_ident())
+        storage.wait()
+
     for _ in range(2):
         with pytest.raises(Unavailable, match=f"{WHOSE} does not answer within 0.01 s"):
-            await threads.run(storage.wait, 0.01)
+            await threads.run(hangs, 0.01)
 
     for _ in range(5):
         with pytest.raises(Unavailable, match=f"{WHOSE}: 2 calls have not come back"):
-            await threads.run(storage.wait, 30)
-    assert threading.active_count() == before + 2
+            await threads.run(hangs, 30)
+    assert len(in_it) == len(set(in_it)) == 2
     assert threads.hanging == 2
     assert WHOSE in threads.problem()
 

@@ -88,7 +88,7 @@ class Slots:
         """Why pods that were asked for do not start."""
         self.held_until = float("-inf")
         """No pod is asked for before then."""
-        self._refusals = 0
+        self.refusals = 0
         self.unclaimed = 0
         """About how many messages rang lately that no worker has claimed."""
         self.turns = Turns(spec.batch_first_every)
@@ -158,7 +158,7 @@ class Slots:
 
     def created(self, pod: str, now: float) -> None:
         """The node said that it started the pod."""
-        self._refusals = 0
+        self.refusals = 0
         if (row := self.row_of(pod)) is not None and row.created_at is None:
             row.created_at = now
 
@@ -166,14 +166,10 @@ class Slots:
         """Whoever starts pods may start none for this pool: ask again later, less and less often."""
         if now < self.held_until:
             return  # others of those that were asked for at once
-        wait_s = min(HOLD_S[0] * 2.0 ** min(self._refusals, 16), HOLD_S[1])
-        self._refusals += 1
+        wait_s = min(HOLD_S[0] * 2.0 ** min(self.refusals, 16), HOLD_S[1])
+        self.refusals += 1
         self.held_until = now + wait_s
         self.reason = why
-
-    def hold_no_more(self) -> None:
-        """What kept pods of this pool from their start is mended."""
-        self._refusals, self.held_until = 0, float("-inf")
 
     def heard(self, pod: str, *, bound: bool, now: float) -> bool:
         """Take in a heartbeat of a pod; return whether its slot is due by that."""

@@ -53,7 +53,8 @@ class VolumeKeeping:
     def _go_on(self, mended: Set[str]) -> None:
         """Have pods asked for at once whose pools' volumes are there again."""
         for name in mended & self._world.pools.keys():
-            self._world.pools[name].hold_no_more()
+            slots = self._world.pools[name]
+            slots.refusals, slots.held_until = 0, float("-inf")
         if mended:
             self.on_due()
 
