@@ -6,18 +6,21 @@ import asyncio
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from harness.running import CannotMeasure
 from harness.site import Site, open_site
 from kubernetes_parts.trees import differences, make_tree
 from tests.kubernetes.conftest import DISK_CLASS, ROOT
 from tests.kubernetes.test_volumes import WRITES, begun, opened, owner_of
 
 from agent_sandbox.kubernetes.names import Namespaces
+from shared.errors import ServiceError
 from shared.kubectl import Kubectl
 from shared.pools import PoolSpec, Volume
 from shared.testing.names import unique
@@ -27,14 +30,40 @@ IS_OFF = "agent-sandbox.dev/is-off"
 OUT = "node.kubernetes.io/out-of-service"
 RIGHTS = ROOT / "deploy" / "out-of-service"
 TOLD_S, FREED_S = 120, 240
+LABEL = {"op": "add", "path": "/metadata/labels/mine", "value": "x"}
+
+
+def marking(kubectl: Kubectl, *operations: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    """Return what becomes of a change of a node that a pool-manager tries; nothing is changed."""
+    node = kubectl.list("nodes")[0]["metadata"]["name"]
+    words = ["patch", "node", node, "--type=json", "--dry-run=server", "-p", json.dumps(operations)]
+    who = ["--as", "system:serviceaccount:agent-sandbox:pool-manager"]
+    command = kubectl.command(*words, *who)
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+
+def taint(key: str, value: str) -> dict[str, Any]:
+    """Return the change that adds a taint to a node without any."""
+    found = {"key": key, "value": value, "effect": "NoExecute"}
+    return {"op": "add", "path": "/spec/taints", "value": [found]}
+
+
+def wait_said(kubectl: Kubectl, change: dict[str, Any], word: str) -> None:
+    """Wait until a change is refused with these words: rights and policies come into force a moment after they are stored."""
+    until = time.monotonic() + TOLD_S
+    while word not in (said := marking(kubectl, change).stderr):
+        assert time.monotonic() < until, said
+        time.sleep(0.5)
 
 
 @pytest.fixture
 def may_mark_nodes(kubectl: Kubectl, system: Namespaces) -> Iterator[None]:
     """Pool-managers may take nodes out of service."""
     kubectl.run("apply", "-k", str(RIGHTS))
+    wait_said(kubectl, LABEL, "change no label")
     yield
     kubectl.run("delete", "-k", str(RIGHTS))
+    wait_said(kubectl, LABEL, "cannot patch")
 
 
 @pytest.fixture
@@ -59,10 +88,13 @@ def taints(kubectl: Kubectl, node: str) -> set[str]:
 
 
 async def told(site: Site, pool: PoolSpec, word: str) -> str:
-    """Wait until the pool's status says something; return all of it."""
+    """Wait until the pool's status says something; return all of it. Whom it is asked may have been on the node that is gone."""
+    reason = ""
     async with asyncio.timeout(TOLD_S):
-        while word not in (reason := (await site.view(pool.name)).reason):  # noqa: ASYNC110 - no event tells
+        while word not in reason:
             await asyncio.sleep(0.5)
+            with suppress(ServiceError, CannotMeasure):
+                reason = (await site.view(pool.name)).reason
     return reason
 
 
@@ -106,21 +138,6 @@ async def test_a_disk_leaves_a_dead_node_by_proof_alone(
         assert IS_OFF not in kubectl.get("node", node)["metadata"].get("annotations", {})
 
 
-def marking(kubectl: Kubectl, *operations: dict[str, Any]) -> subprocess.CompletedProcess[str]:
-    """Return what becomes of a change of a node that a pool-manager tries; nothing is changed."""
-    node = kubectl.list("nodes")[0]["metadata"]["name"]
-    words = ["patch", "node", node, "--type=json", "--dry-run=server", "-p", json.dumps(operations)]
-    who = ["--as", "system:serviceaccount:agent-sandbox:pool-manager"]
-    command = kubectl.command(*words, *who)
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-
-
-def taint(key: str, value: str) -> dict[str, Any]:
-    """Return the change that adds a taint to a node without any."""
-    found = {"key": key, "value": value, "effect": "NoExecute"}
-    return {"op": "add", "path": "/spec/taints", "value": [found]}
-
-
 def test_pool_managers_may_set_one_taint_and_nothing_else(
     kubectl: Kubectl, may_mark_nodes: None
 ) -> None:
@@ -129,7 +146,7 @@ def test_pool_managers_may_set_one_taint_and_nothing_else(
     for change, said in (
         (taint(OUT, "somebody"), "change no taint but"),
         (taint("node.kubernetes.io/unschedulable", "agent-sandbox"), "change no taint but"),
-        ({"op": "add", "path": "/metadata/labels/mine", "value": "x"}, "change no label"),
+        (LABEL, "change no label"),
         ({"op": "add", "path": "/metadata/annotations/mine", "value": "x"}, "change no annotation"),
         ({"op": "add", "path": "/spec/unschedulable", "value": True}, "nothing else of a node"),
     ):
