@@ -62,6 +62,10 @@ def may_mark_nodes(kubectl: Kubectl, system: Namespaces) -> Iterator[None]:
     kubectl.run("apply", "-k", str(RIGHTS))
     wait_said(kubectl, LABEL, "change no label")
     yield
+    kubectl.run("annotate", "nodes", "--all", f"{IS_OFF}-")
+    for node in kubectl.list("nodes"):  # what a test that failed has left
+        if OUT in taints(kubectl, name := node["metadata"]["name"]):
+            kubectl.run("taint", "node", name, f"{OUT}-")
     kubectl.run("delete", "-k", str(RIGHTS))
     wait_said(kubectl, LABEL, "cannot patch")
 

@@ -274,6 +274,14 @@ async def test_a_node_that_is_back_is_taken_into_service_and_one_that_stays_off_
     assert seeing.cluster.volumes == {}
 
 
+async def test_a_node_is_taken_back_where_no_pool_wants_it_any_more() -> None:
+    """The pool for which it was taken out of service is declared no more; else it would stay without pods for ever."""
+    seeing = Seeing(pools=[])
+    seeing.cluster.nodes = {"n-1": node("True", word="boot-7")}
+    async with seeing.at_work():
+        await until(lambda: ("n-1", "back") in seeing.nodes.marked)
+
+
 async def test_who_may_not_take_nodes_out_of_service_says_what_to_do() -> None:
     """Nothing hangs in silence."""
     seeing = Seeing(pools=[ON_ONE])

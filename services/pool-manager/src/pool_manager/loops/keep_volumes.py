@@ -80,7 +80,7 @@ class VolumeKeeping:
                         await self._volumes.keep(pool, keepers.get(name))
                 except ServiceError as exc:
                     self._say(name, f"its volume: {exc}")
-        if on_one and acts:
+        if acts:  # also where the pool that it was for is declared no more
             await self._take_back()
         now = time.monotonic()
         strange = keepers.keys() - pools.keys()
