@@ -262,3 +262,13 @@ def test_a_demand_that_drifts_is_forecast_by_what_came_lately_and_chance_is_not(
     assert leanings[1] < 0.2
     demand = drifting.state.classes["interactive"]
     assert abs(demand.expected(20.0) / 20.0 - 0.2) < abs(demand.slow_per_s - 0.2)
+
+
+def test_a_pool_begins_with_what_chance_alone_asks_for() -> None:
+    """A z that begins far from where it must be makes the share wrong until it is there: it begins at the promise's own."""
+    strict, lax = SelfTuning(Promise(cold_share=0.005)), SelfTuning(Promise(cold_share=0.1))
+    for policy in (strict, lax):
+        policy.activated("interactive", waited=False)
+
+    first = [policy.state.classes["interactive"].z for policy in (strict, lax)]
+    assert first == pytest.approx([2.58, 1.28], abs=0.01)

@@ -8,6 +8,7 @@ import pytest
 from pool_manager.core.nodes import Nodes
 from pool_manager.core.peers import ManagerBeat, Peers
 from pool_manager.core.plan import Clock, End, Facts, Times, leftovers, look_over, starts
+from pool_manager.core.policy import SelfTuning
 from pool_manager.core.slots import ENDING_S, Slots
 from pool_manager.core.stocks import LEARNING_S, UNREADABLE_S, Stock, StockRecord
 from pool_manager.core.supply import turn_of
@@ -285,7 +286,7 @@ def test_nothing_is_learned_while_pods_may_not_start() -> None:
     demand = pool.stock.policy.state.classes["interactive"]
 
     assert before is None
-    assert demand.z == 2.0
+    assert demand.z == SelfTuning(PROMISE)._demand("interactive").z
     assert pool.slots.target <= 50
 
 

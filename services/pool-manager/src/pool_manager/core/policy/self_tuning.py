@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 
 import msgspec
 
-from pool_manager.core.policy.demand import Demand, activated, end_second, judge
+from pool_manager.core.policy.demand import Z_FIRST, Demand, activated, end_second, judge
 from pool_manager.core.policy.price import COLD_SHARE_MAX, cold_share_of
 from pool_manager.core.policy.schedule import bounds_at
 from shared.pools import Promise
@@ -164,7 +165,14 @@ class SelfTuning:
         return recent[0][1]
 
     def _demand(self, klass: str) -> Demand:
-        return self.state.classes.setdefault(klass, Demand())
+        """Return what is known of a class; at first its z is what chance alone asks for, so that there is less to learn."""
+        found = self.state.classes.get(klass)
+        if found is None:
+            promise = self.promise
+            share = promise.batch_cold_share if klass == BATCH else promise.cold_share
+            z = Z_FIRST if share is None else NormalDist().inv_cdf(1.0 - min(share, COLD_SHARE_MAX))
+            found = self.state.classes[klass] = Demand(z=z)
+        return found
 
 
 def _learn_lead(state: State, took_s: float) -> None:
