@@ -20,6 +20,7 @@ DOCUMENTS = sorted(
         ROOT / "CONTRIBUTING.md",
         ROOT / "benchmarks/README.md",
         *(ROOT / "docs").rglob("*.md"),
+        *list(ROOT.glob("labs/**/*.md")),
     ]
 )
 RUN_BY = {
@@ -34,6 +35,7 @@ RUN_BY = {
     "./dev docs": "tests/docs/test_site.py",
     "./dev lock": "tests/tidy/test_lock.py",
     "nats": "tests/e2e/test_publish_docs.py",
+    "agent-sandbox lab": "tests/labs/test_labs.py, tests/labs/test_pages.py",
     "agent-sandbox tti": "tests/e2e/test_cli_tti.py",
     "agent-sandbox": "tests/e2e/test_cli_run.py, tests/e2e/test_cli_session.py, tests/e2e/test_up_down.py",
 }

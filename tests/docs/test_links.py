@@ -12,7 +12,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
     path
-    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "benchmarks/README.md")
+    for path in (
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("labs/**/*.md"),
+        ROOT / "benchmarks/README.md",
+    )
     if path.name != "template.md"
 )
 LINK = re.compile(r"\]\(([^)\s]+)\)")

@@ -25,7 +25,7 @@ from shared import headers, subjects
 from shared.testing.look import until
 
 COMMANDS = dict(leaves(root))
-PROGRAMS = {"chaos"}
+PROGRAMS = {"chaos", "lab"}
 """Commands that are programs of their own."""
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +13,7 @@ from harness.site import Site, open_site
 from agent_sandbox import Client
 from agent_sandbox.kubernetes.names import Namespaces
 from shared.kubectl import Kubectl
-
-# Behind all others, as the harness of the benchmarks: the kits of tests are no installed packages.
-sys.path.append(str(Path(__file__).parents[2] / "services" / "local-node" / "tests" / "kit"))
-import attacks
+from shared.testing import attacks
 
 WAIT_S = 120.0
 NOT_OURS = (

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from harness.site import open_site
@@ -13,10 +11,7 @@ from harness.site import open_site
 from agent_sandbox import Client
 from agent_sandbox.kubernetes.names import Namespaces
 from shared.pools import PodLimits, PoolSpec
-
-# Behind all others, as the harness of the benchmarks: the kits of tests are no installed packages.
-sys.path.append(str(Path(__file__).parents[2] / "services" / "local-node" / "tests" / "kit"))
-import attacks
+from shared.testing import attacks
 
 WAIT_S = 120.0
 LIMITS = PodLimits(memory_mib=160, pids=40, disk_mib=32)

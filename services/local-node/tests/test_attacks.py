@@ -11,10 +11,11 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import attacks
 import pytest
 from drill import Drill
 from scene import SECRET, Scene
+
+from shared.testing import attacks
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures("bystanders")]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 
-import attacks
 import pytest
 from drill import LIMITS, exists, is_there, until
 from scene import Scene
+
+from shared.testing import attacks
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures("bystanders")]
 

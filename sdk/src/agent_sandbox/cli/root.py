@@ -16,6 +16,7 @@ from agent_sandbox.cli.deadletter import deadletter
 from agent_sandbox.cli.doctor import doctor
 from agent_sandbox.cli.env import env
 from agent_sandbox.cli.k8s import k8s
+from agent_sandbox.cli.lab import lab
 from agent_sandbox.cli.logs import logs as show_logs
 from agent_sandbox.cli.output import print_json
 from agent_sandbox.cli.pool import pool
@@ -63,6 +64,7 @@ for _command in (
     workspace,
     completion,
     chaos,
+    lab,
 ):
     root.add_command(_command)
 for _command in (put, get, upload, download, *COMMANDS, attach):

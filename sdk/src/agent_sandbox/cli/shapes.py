@@ -289,5 +289,6 @@ WITHOUT_JSON: dict[str, str] = {
     "session attach": "it is a terminal for a person",
     "completion": "it prints a program for a shell",
     "chaos": "it is a program of its own, with options of its own",
+    "lab": "likewise; its last line is always an object",
 }
 """Commands that have no `--json`, and why."""

@@ -32,7 +32,7 @@ def others(starts):  # a process of this pod's own may bear the number of a vict
 """
 
 
-def _starts(pids: tuple[int, ...]) -> list[tuple[int, str]]:
+def starts_of(pids: tuple[int, ...]) -> list[tuple[int, str]]:
     """Return victims with the times of their starts, which are the same in every process namespace."""
     stats = {pid: Path(f"/proc/{pid}/stat").read_text() for pid in pids}
     return [(pid, stat.rpartition(")")[2].split()[19]) for pid, stat in stats.items()]
@@ -76,7 +76,7 @@ def own(pid):  # ourselves and who started us
         try: pid = int(open(f"/proc/{{pid}}/stat").read().rpartition(")")[2].split()[1])
         except OSError: return
 own(os.getpid())
-for pid in others({_starts(pids)!r}) + [pid for pid in seen if pid not in mine and {bool(pids)}]:
+for pid in others({starts_of(pids)!r}) + [pid for pid in seen if pid not in mine and {bool(pids)}]:
     for name in ("environ", "maps", "mem", "fd", "cwd/.", "root/etc/shadow"):
         path = f"/proc/{{pid}}/{{name}}"
         attempt(path, os.listdir if name in ("fd", "cwd/.") else read, path)
@@ -90,7 +90,7 @@ def signal_processes(*pids: int) -> str:
     return (
         HEAD
         + f"""
-for pid in others({_starts(pids)!r}):
+for pid in others({starts_of(pids)!r}):
     attempt(f"kill {{pid}}", os.kill, pid, signal.SIGKILL)
 tell()
 if os.fork() == 0:
@@ -106,7 +106,7 @@ def trace_processes(*pids: int) -> str:
     return (
         HEAD
         + f"""
-for pid in others({_starts(pids)!r}):
+for pid in others({starts_of(pids)!r}):
     attempt(f"ptrace {{pid}}", call, 101 if os.uname().machine == "x86_64" else 117, 16, pid, 0, 0)
     attempt(f"mem {{pid}}", lambda: os.close(os.open(f"/proc/{{pid}}/mem", os.O_RDWR)))
 tell()
@@ -114,18 +114,18 @@ tell()
     )
 
 
-def change_processes(*pids: int) -> str:
-    """Limit, slow down and pin others, by number and all of the same user."""
+def change_processes(*pids: int, all_of_user: bool = True) -> str:
+    """Limit, slow down and pin others, by number and, if `all_of_user`, all of the same user: that can't be undone."""
     return (
         HEAD
         + f"""
 import resource
-for pid in others({_starts(pids)!r}):
+for pid in others({starts_of(pids)!r}):
     attempt(f"prlimit {{pid}}", resource.prlimit, pid, resource.RLIMIT_CORE, (0, 0))
     attempt(f"priority {{pid}}", os.setpriority, os.PRIO_PROCESS, pid, 19)
     attempt(f"affinity {{pid}}", os.sched_setaffinity, pid, {{0}})
     attempt(f"scheduler {{pid}}", os.sched_setscheduler, pid, os.SCHED_IDLE, os.sched_param(0))
-attempt("priority of user", os.setpriority, os.PRIO_USER, 0, 19)
+if {all_of_user}: attempt("priority of user", os.setpriority, os.PRIO_USER, 0, 19)
 tell()
 """
     )
