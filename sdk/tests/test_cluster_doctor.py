@@ -95,6 +95,7 @@ def test_a_system_that_is_well_has_nothing_to_do() -> None:
         ({"version": Version(1, 28)}, "cluster", "fail", "1.29"),
         ({"levels": {**LEVELS, "agent-sandbox-pods": ""}}, "namespaces", "warn", "kubectl label"),
         ({"nodes": (*NODES, Node(name="n9", ready=False))}, "nodes", "warn", "n9"),
+        ({"nodes": (*NODES, Node(name="n9", ready=True, out_of_service=True))}, "nodes", "warn", "taint node n9"),
         ({"nodes": NODES[:2]}, "nodes", "warn", "majority"),
         ({"nodes": ()}, "nodes", "fail", "0 of 0"),
         ({"runtimes": ()}, "isolation", "fail", "pool default: no RuntimeClass gvisor"),

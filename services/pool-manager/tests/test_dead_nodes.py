@@ -16,7 +16,6 @@ from pool_manager.core.dead_nodes import (
     holders,
     judge,
     patch,
-    proof,
 )
 from shared.kube.views import NodeView
 
@@ -61,15 +60,17 @@ def judged(found: NodeView, *, heard: bool = False) -> Blocked | None:
         (node("Unknown", word=BOOT), True),
         (node("Unknown", word="boot-6"), False),
         (node("Unknown", word="yes"), False),
+        (node("False", SHUT, word=BOOT), False),
     ],
 )
 def test_silence_is_no_proof_and_the_word_of_a_former_outage_neither(
     found: NodeView, is_proven: bool
 ) -> None:
-    """Only who sees the machine itself proves anything: its cloud, or its operator, of this very boot."""
+    """Only who sees the machine itself proves anything: its cloud, or its operator, of this very boot. And a kubelet that says
+    that its node is not ready runs, whatever was said of the machine before it started again."""
     blocked = judged(found)
     assert blocked is not None
-    assert (bool(proof(found)), blocked.act) == ((True, "out") if is_proven else (False, None))
+    assert blocked.act == ("out" if is_proven else None)
 
 
 def test_without_a_proof_the_node_and_the_command_that_would_be_one_are_named() -> None:
@@ -93,6 +94,23 @@ def test_a_node_that_kubernetes_takes_for_ready_is_not_taken_out_of_service() ->
     assert blocked is not None
     assert (blocked.act, "has not noticed" in blocked.why) == (None, True)
     assert judge(node("True"), is_heard=False, is_silent=False) is None
+
+
+def test_the_word_of_whoever_is_sooner_than_kubernetes_stays() -> None:
+    """A script that powers nodes off says so at once; Kubernetes takes the node for ready for some 47 s more."""
+    blocked = judged(node("True", word=BOOT))
+    assert blocked is not None
+    assert (blocked.act, "has not noticed" in blocked.why) == (None, True)
+
+
+@pytest.mark.parametrize("found", [node("True", OUT), node("True", word="boot-6")])
+def test_a_node_that_is_ready_again_is_back_although_nothing_on_it_was_heard(
+    found: NodeView,
+) -> None:
+    """We mark none that is ready, and the word of a former boot is that of a former outage."""
+    blocked = judged(found)
+    assert blocked is not None
+    assert blocked.act == "back"
 
 
 @pytest.mark.parametrize("taint", [OUT, THEIRS])

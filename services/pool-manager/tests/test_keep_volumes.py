@@ -108,6 +108,7 @@ class Seeing:
         self.volumes, self.nodes = MemoryVolumes(), MemoryNodes()
         self.world = World(name, pools, Bounds(), now=-2 * SETTLE_S)
         self.cluster = Cluster(TEMPLATE)
+        self.cluster.hears = True
         self.keeping = VolumeKeeping(self.world, self.cluster, self.volumes, self.nodes)
 
     @asynccontextmanager
@@ -255,6 +256,19 @@ async def test_a_node_is_taken_out_of_service_by_proof_alone() -> None:
         await until(lambda: ("n-1", "out") in seeing.nodes.marked)
 
 
+async def test_who_was_deaf_a_moment_ago_takes_no_node_out_of_service() -> None:
+    """Whatever anybody says of a node: what spoke on it meanwhile was missed."""
+    seeing = Seeing(pools=[ON_ONE])
+    seeing.cluster.hears = False
+    seeing.cluster.nodes["n-1"] = node(word="boot-7")
+    async with seeing.at_work():
+        await until(lambda: "is off" in seeing.cluster.volumes.get("single", ""))
+        await asyncio.sleep(0.02)
+        assert seeing.nodes.marked == []
+        seeing.cluster.hears = True
+        await until(lambda: ("n-1", "out") in seeing.nodes.marked)
+
+
 async def test_a_node_that_is_back_is_taken_into_service_and_one_that_stays_off_is_nobodys_reason() -> (
     None
 ):
@@ -266,7 +280,7 @@ async def test_a_node_that_is_back_is_taken_into_service_and_one_that_stays_off_
         await asyncio.sleep(0.02)
         assert (seeing.nodes.marked, seeing.cluster.volumes) == ([], {})
 
-        seeing.cluster.nodes["n-2"] = node("True", word="boot-7", name="n-2")
+        seeing.cluster.nodes["n-2"] = node("True", word="boot-6", name="n-2")
         await until(lambda: ("n-2", "back") in seeing.nodes.marked)
         seeing.cluster.nodes["n-1"] = node("True", word="boot-6")
         await until(lambda: ("n-1", "back") in seeing.nodes.marked)
@@ -277,7 +291,10 @@ async def test_a_node_that_is_back_is_taken_into_service_and_one_that_stays_off_
 async def test_a_node_is_taken_back_where_no_pool_wants_it_any_more() -> None:
     """The pool for which it was taken out of service is declared no more; else it would stay without pods for ever."""
     seeing = Seeing(pools=[])
-    seeing.cluster.nodes = {"n-1": node("True", word="boot-7")}
+    seeing.cluster.nodes, seeing.cluster.heard = (
+        {"n-1": node("True", word="boot-7")},
+        frozenset({"n-1"}),
+    )
     async with seeing.at_work():
         await until(lambda: ("n-1", "back") in seeing.nodes.marked)
 

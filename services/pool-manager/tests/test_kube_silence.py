@@ -6,7 +6,7 @@ import pytest
 
 from pool_manager.core.kube_cluster import LABELS
 from pool_manager.core.kube_pods import Pod, read_pod
-from pool_manager.core.kube_silence import SETTLE_S, is_silent
+from pool_manager.core.kube_silence import SETTLE_S, is_heard, is_silent, misses_nothing
 from pool_manager.core.lost import Bounds
 from pool_manager.core.world import World
 from shared.messages import WorkerBeat
@@ -100,3 +100,24 @@ def test_a_pod_that_was_never_heard_says_nothing_about_its_node(
     checkpointer(world, 10.0)
     assert silent(world, pods, 13.0) is False
     assert silent(world, pods, 15.0) is True
+
+
+def test_a_worker_that_speaks_is_heard_also_where_no_checkpointer_ever_was(
+    world: World, pods: list[Pod]
+) -> None:
+    """Such a node is alive, whoever says that it is off."""
+    assert not is_heard(world, FENCE_S, NODE, pods, 10.0)
+    worker(world, pods[0].name, 10.0)
+    assert is_heard(world, FENCE_S, NODE, pods, 14.0)
+    assert not is_heard(world, FENCE_S, NODE, pods, 14.1)
+    checkpointer(world, 20.0)
+    assert is_heard(world, FENCE_S, NODE, [], 24.0)
+
+
+def test_who_was_deaf_knows_nothing_of_who_spoke_meanwhile(world: World) -> None:
+    """Not before everybody had T_fence to be heard again."""
+    world.hearing.cut()
+    assert not misses_nothing(world, FENCE_S, 100.0)
+    world.hearing.again(100.0)
+    assert not misses_nothing(world, FENCE_S, 100.0 + SETTLE_S + FENCE_S)
+    assert misses_nothing(world, FENCE_S, 100.1 + SETTLE_S + FENCE_S)

@@ -38,6 +38,8 @@ DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 HEALTH = "/healthz"
 """All of it: with a peer for each stream that it has caught up with."""
 REVIEWS_AT_ONCE = 4
+OUT_OF_SERVICE = ("node.kubernetes.io/out-of-service", "agent-sandbox")
+"""Taint and its value."""
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +49,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     ready: bool
     labels: dict[str, str] = {}
     """Where it is not ready, these do not matter."""
+    out_of_service: bool = False
+    """It has the taint by which Kubernetes forgets its pods and volumes, as pool-managers or their word set it."""
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,6 +172,8 @@ def node_of(item: Object) -> Node:
         name=item["metadata"]["name"],
         ready=conditions.get("Ready") == "True" and not item["spec"].get("unschedulable", False),
         labels=item["metadata"].get("labels", {}),
+        out_of_service=OUT_OF_SERVICE
+        in [(one["key"], one.get("value")) for one in item["spec"].get("taints") or ()],
     )
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from agent_sandbox.checkup.verdict import Check, fail, ok, warn
-from agent_sandbox.kubernetes.facts import Facts
+from agent_sandbox.kubernetes.facts import OUT_OF_SERVICE, Facts
 from agent_sandbox.kubernetes.isolation import judge_isolation, unseen
 from shared.kubectl import Version
 
@@ -131,6 +131,13 @@ def _nodes(facts: Facts) -> Check:
     found = f"{len(ready)} of {len(facts.nodes)} ready"
     if not ready:
         return fail("nodes", found, "`kubectl describe nodes` says why; nothing can be started")
+    if shut := [node.name for node in ready if node.out_of_service]:
+        return warn(
+            "nodes",
+            f"{found}, but out of service, as if they were off: {', '.join(shut)}",
+            f"take them back: kubectl taint node {shut[0]} {OUT_OF_SERVICE[0]}- (pool-managers do it "
+            "themselves where deploy/out-of-service gives them the right)",
+        )
     if away:
         return warn(
             "nodes",

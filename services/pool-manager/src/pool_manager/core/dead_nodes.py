@@ -52,17 +52,19 @@ def judge(node: NodeView, *, is_heard: bool, is_silent: bool) -> Blocked | None:
         is_heard: its checkpointer or a worker on it was heard just now.
         is_silent: it was heard before, and is not now. Neither: nobody here ever heard it.
     """
-    name, taint = node.metadata.name, _out_of_service(node)
-    ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
-    if is_heard or ready:
-        if ready and is_named(node):
-            return Blocked(name, f"node {name} is back: it is taken into service", "back")
-        if is_heard:
-            return None
-        why = f"node {name} is silent, and Kubernetes has not noticed yet (some 47 s)"
-        return Blocked(name, why) if is_silent else None
+    name, taint, ready = node.metadata.name, _out_of_service(node), _ready(node)
+    if ready == "True" and is_named(node) and (is_heard or _is_over(node)):
+        return Blocked(name, f"node {name} is back: it is taken into service", "back")
+    if is_heard:
+        return None
+    if ready == "True":
+        why = "is said to be off" if proof(node) else "is silent" if is_silent else ""
+        late = "and Kubernetes has not noticed yet (some 47 s)"
+        return Blocked(name, f"node {name} {why}, {late}") if why else None
     if taint is not None:
         return Blocked(name, f"node {name} is out of service: Kubernetes detaches (some 20 s)")
+    if ready == "False":
+        return Blocked(name, f"node {name} says itself that it is not ready, so it is not off: kubectl describe node {name}")  # fmt: skip
     if who := proof(node):
         return Blocked(name, f"node {name} is off, {who}: it is taken out of service", "out")
     return Blocked(
@@ -124,6 +126,18 @@ def patch(node: NodeView, act: Act) -> list[dict[str, Any]]:
     taint = {"key": OUT_OF_SERVICE, "value": OURS, "effect": "NoExecute"}
     path, value = ("/spec/taints/-", taint) if node.spec.taints else ("/spec/taints", [taint])
     return [*found, {"op": "add", "path": path, "value": value}]
+
+
+def _ready(node: NodeView) -> str:
+    """Return `True`; `False`: the word of the node's own kubelet, which runs; `Unknown`: that one says nothing any more."""
+    return next((c.status for c in node.status.conditions if c.type == "Ready"), "Unknown")
+
+
+def _is_over(node: NodeView) -> bool:
+    """Return whether the outage for which a node was marked is over where it is ready: we mark those alone that are not, and
+    the word of another boot is that of a former outage. The word of this very boot may be ahead of what Kubernetes knows."""
+    word = node.metadata.annotations.get(IS_OFF, "")
+    return _is_marked(node) or word != node.status.node_info.boot_id
 
 
 def _is_marked(node: NodeView) -> bool:

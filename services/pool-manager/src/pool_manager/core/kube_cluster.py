@@ -42,7 +42,9 @@ class Cluster:
         self.dead: frozenset[str] = frozenset()
         """Nodes that say nothing in any way."""
         self.heard: frozenset[str] = frozenset()
-        """Nodes of which somebody was heard just now."""
+        """Nodes of which somebody was heard within T_fence."""
+        self.hears = False
+        """Whether a node that is not in `heard` is silent: nothing of it can have been missed, and others are heard."""
         self.volumes: dict[str, str] = {}
         """Pool -> what is wrong with its volume."""
         self._lost: dict[str, str] = dict.fromkeys(
@@ -148,6 +150,14 @@ class Cluster:
         else:
             self._lost.pop(what, None)
 
+    def pods_on(self) -> dict[str, list[Pod]]:
+        """Return node -> living pods on it, of all nodes that are known."""
+        on: dict[str, list[Pod]] = {name: [] for name in self.nodes}
+        for pod in self.living():
+            if pod.node:
+                on.setdefault(pod.node, []).append(pod)
+        return on
+
     def judge_nodes(self, is_silent: Callable[[str, list[Pod]], bool | None]) -> frozenset[str]:
         """Find the nodes that are dead; return those that were not so before.
 
@@ -155,13 +165,8 @@ class Cluster:
             is_silent: of a node with these living pods: whether all signs of life are missing; None: there never
                 were any that would be missed.
         """
-        on: dict[str, list[Pod]] = {name: [] for name in self.nodes}
-        for pod in self.living():
-            if pod.node:
-                on.setdefault(pod.node, []).append(pod)
-        verdicts = {name: is_silent(name, pods) for name, pods in on.items()}
+        verdicts = {name: is_silent(name, pods) for name, pods in self.pods_on().items()}
         silent = frozenset(name for name, verdict in verdicts.items() if verdict)
-        self.heard = frozenset(name for name, verdict in verdicts.items() if verdict is False)
         unknown = frozenset(name for name, verdict in verdicts.items() if verdict is None)
         # If nobody is heard at all, it is this process that hears nothing, or the servers between.
         dead = silent if False in verdicts.values() else self.dead & silent

@@ -26,12 +26,24 @@ def is_silent(world: World, fence_s: float, node: str, pods: list[Pod], now: flo
     """
     if now - world.hearing.since <= min(SETTLE_S, fence_s):
         return None
-    heard_at = world.checkpointers.heard_at(node_token(node))
-    if heard_at is None:
+    if world.checkpointers.heard_at(node_token(node)) is None:
         return None
-    last = heard_at
-    for pod in pods:
-        worker = world.detector.worker(pod.name)
-        if worker is not None:
-            last = max(last, worker.seen)
-    return now - last > fence_s
+    return now - _last_sign(world, node, pods) > fence_s
+
+
+def is_heard(world: World, fence_s: float, node: str, pods: list[Pod], now: float) -> bool:
+    """Return whether anybody on a node spoke within T_fence: its checkpointer or a worker, whichever was ever heard."""
+    return now - _last_sign(world, node, pods) <= fence_s
+
+
+def misses_nothing(world: World, fence_s: float, now: float) -> bool:
+    """Return whether who was not heard for T_fence did not speak: this process was connected, and before that settled."""
+    hearing = world.hearing
+    return hearing.connected and now - hearing.since > SETTLE_S + fence_s
+
+
+def _last_sign(world: World, node: str, pods: list[Pod]) -> float:
+    signs = [world.checkpointers.heard_at(node_token(node))]
+    workers = (world.detector.worker(pod.name) for pod in pods)
+    signs += [worker.seen for worker in workers if worker is not None]
+    return max((sign for sign in signs if sign is not None), default=float("-inf"))

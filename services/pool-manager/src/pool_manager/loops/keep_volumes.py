@@ -13,6 +13,7 @@ from pool_manager.core.world import World
 from pool_manager.ports.volumes import Nodes, Volumes
 from shared import logs
 from shared.errors import Forbidden, ServiceError
+from shared.kube.views import NodeView
 
 log = logs.get(__name__)
 
@@ -100,30 +101,33 @@ class VolumeKeeping:
         """
         cluster = self._cluster
         nodes = nodes | {pod.node for pod in cluster.pods.values() if pod.pool == pool}
-        if not cluster.nodes:
+        judged = dict(cluster.nodes)
+        if not judged:
             return  # they have not been read yet
-        for blocked in holders(cluster.nodes, nodes, cluster.heard, cluster.dead):
+        for blocked in holders(judged, nodes, cluster.heard, cluster.dead):
             if blocked.act == "back":
                 continue
             self._say(pool, f"its volume: {blocked.why}")
-            if blocked.act is not None and acts and (wrong := await self._mark(blocked)):
+            if blocked.act is None or not acts or not cluster.hears:
+                continue  # who was deaf a moment ago can't tell that nothing on the node speaks
+            if wrong := await self._mark(judged[blocked.node], blocked):
                 self._say(pool, f"its volume: {blocked.why}{wrong}")
 
     async def _take_back(self) -> None:
         """Take nodes into service that are alive again, whatever they hold."""
         cluster = self._cluster
-        named = [name for name, node in cluster.nodes.items() if is_named(node)]
-        for blocked in holders(cluster.nodes, named, cluster.heard, cluster.dead):
+        named = {name: node for name, node in cluster.nodes.items() if is_named(node)}
+        for blocked in holders(named, named, cluster.heard, cluster.dead):
             if blocked.act == "back":
-                await self._mark(blocked)
+                await self._mark(named[blocked.node], blocked)
 
-    async def _mark(self, blocked: Blocked) -> str:
-        """Do to a node what is to be done, once in a look; return why it was not done."""
+    async def _mark(self, node: NodeView, blocked: Blocked) -> str:
+        """Do to a node, as it was when it was judged, what is to be done, once in a look; return why it was not done."""
         assert blocked.act is not None
         if blocked.node in self._marked:
             return ""  # for another pool, whose volume it has, too
         try:
-            await self._nodes.mark(self._cluster.nodes[blocked.node], blocked.act)
+            await self._nodes.mark(node, blocked.act)
         except ServiceError as exc:
             log.warning("node.not_marked", node=blocked.node, act=blocked.act, error=str(exc))
             if not isinstance(exc, Forbidden):

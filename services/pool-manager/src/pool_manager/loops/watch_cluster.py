@@ -13,7 +13,7 @@ import msgspec
 from pool_manager.core.kube_cluster import Cluster, Gone
 from pool_manager.core.kube_forms import outdated
 from pool_manager.core.kube_pods import Pod
-from pool_manager.core.kube_silence import is_silent
+from pool_manager.core.kube_silence import is_heard, is_silent, misses_nothing
 from pool_manager.core.world import World
 from pool_manager.loops.hands import Hands
 from pool_manager.ports.kube import Remover, Watches
@@ -129,8 +129,10 @@ class ClusterWatcher:
         while True:
             now = time.monotonic()
             late, self._ticked = now - self._ticked > TICK_S + LATE_S, now
+            self._cluster.hears = False
             if self._world.hearing.connected and not late:
                 self._look_for_dead_nodes(now)
+                self._look_who_speaks(now)
             for pod in self._cluster.overdue(self._times.pending_s, now):
                 why = pod.stuck or f"it did not start within {self._times.pending_s:.0f} s"
                 self._ended(self._cluster.give_up(pod.name, "start_failed", why))
@@ -151,6 +153,16 @@ class ClusterWatcher:
         self._world.dead_nodes = self._cluster.avoid
         for name in sorted(before - self._cluster.dead):
             log.warning("node.heard_again", node=name)
+
+    def _look_who_speaks(self, now: float) -> None:
+        world, cluster, fence_s = self._world, self._cluster, self._times.fence_s
+        speak = [
+            node
+            for node, pods in cluster.pods_on().items()
+            if is_heard(world, fence_s, node, pods, now)
+        ]
+        cluster.heard = frozenset(speak)
+        cluster.hears = bool(speak) and misses_nothing(world, fence_s, now)
 
     def _look_for_useless(self, now: float) -> None:
         """Find pods that fill no slot and have no session: of a former declaration, or made by an order thought lost."""
