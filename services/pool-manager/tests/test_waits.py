@@ -6,9 +6,10 @@ import heapq
 import random
 from statistics import median
 
+import msgspec
 import pytest
 
-from pool_manager.core.waits import Flow, Line, wait_s
+from pool_manager.core.waits import Flow, Line, ahead_of_interactive, wait_s
 
 NOW = 1000.0
 
@@ -50,6 +51,22 @@ def test_a_wait_is_told_from_who_is_ahead_and_how_fast_pods_come(
 ) -> None:
     """No wait where a pod is warm for it; a start, or several rounds of them; a session's end where the pool is full."""
     assert wait_s(stands, seen, NOW) == pytest.approx(expected)
+
+
+def test_where_pods_do_not_start_nobody_is_told_when() -> None:
+    """A quota, a node too few: only a pod that is warm already, or a session that ends, is something to count on."""
+    held = Line(ahead=0, warm=0, starting=2, room=3, starting_max=4, is_held=True)
+    assert wait_s(held, flow(), NOW) is None
+    assert wait_s(msgspec.structs.replace(held, warm=1), flow(), NOW) == 0.0
+    assert (
+        wait_s(msgspec.structs.replace(held, starting=0, room=0), flow(claims_per_s=2.0), NOW)
+        == 0.5
+    )
+
+
+def test_a_backlog_of_batch_tasks_is_not_ahead_of_an_interactive_one() -> None:
+    """It passes all of it."""
+    assert ahead_of_interactive({"batch": 400, "interactive": 2, "recovery": 1}) == 3
 
 
 def test_claims_of_long_ago_say_nothing_of_how_fast_the_pool_works() -> None:

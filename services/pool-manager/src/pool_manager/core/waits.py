@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Mapping
 
 import msgspec
 
@@ -41,16 +42,26 @@ class Flow:
         return (len(lately) - 1) / max(now - lately[0], 1e-3)
 
 
+def ahead_of_interactive(waiting: Mapping[str, int]) -> int:
+    """Return how many of the messages that wait, by class, are served before one more of class `interactive`.
+
+    A backlog of batch tasks is not: of ten pods it gets one at most.
+    """
+    return waiting.get("recovery", 0) + waiting.get("interactive", 0)
+
+
 class Line(msgspec.Struct, frozen=True):
     """What stands between an activation that comes now and a pod."""
 
     ahead: int
-    """Messages that wait already."""
+    """Messages that wait already, and are served before it."""
     warm: int
     starting: int
     room: int
     """Pods that the pool may still have, beside those that there are."""
     starting_max: int
+    is_held: bool = False
+    """Something stands in the way of pods that are asked for: nobody knows for how long."""
 
 
 def wait_s(line: Line, flow: Flow, now: float) -> float | None:
@@ -62,6 +73,8 @@ def wait_s(line: Line, flow: Flow, now: float) -> float | None:
     number = line.ahead - line.warm + 1  # of the pods to come it is this one
     if number <= 0:
         return 0.0
+    if line.is_held and number <= line.starting + line.room:
+        return None
     if number <= line.starting:
         return None if flow.start_s is None else flow.start_s * number / (line.starting + 1)
     if number <= line.starting + line.room:

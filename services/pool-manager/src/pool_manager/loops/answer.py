@@ -12,7 +12,7 @@ import msgspec
 from pool_manager.core.nodes import class_on
 from pool_manager.core.slots import SILENT_S, Slots
 from pool_manager.core.table import Row, key_of
-from pool_manager.core.waits import Line, wait_s
+from pool_manager.core.waits import Line, ahead_of_interactive, wait_s
 from pool_manager.core.world import World
 from pool_manager.loops.cancel import BUSY
 from pool_manager.loops.hands import Hands
@@ -224,17 +224,19 @@ class Answerer:
         )
 
     def _wait_s(self, slots: Slots) -> float | None:
-        """Return about how long an activation that comes now waits for a pod."""
+        """Return about how long an interactive activation that comes now waits for a pod."""
+        now = time.monotonic()
         count, spec = slots.count, slots.spec
         there = count["warm"] + count["starting"] + self._world.table.owned_count(spec.name)
         line = Line(
-            ahead=slots.waiting.total(),
+            ahead=ahead_of_interactive(slots.waiting),
             warm=count["warm"],
             starting=count["starting"],
             room=max(spec.pods_max - there, 0),
             starting_max=spec.starting_max,
+            is_held=bool(slots.why(now)),
         )
-        return wait_s(line, slots.flow, time.monotonic())
+        return wait_s(line, slots.flow, now)
 
     def _classes(self, slots: Slots) -> Counter[str]:
         """Count the classes that the pool's workers say they have; before any did, what nodes would give."""
