@@ -39,8 +39,11 @@ from shared.testing.node_faults import FAULTS_VARIABLE, Fault, FaultFailed, Node
 from shared.testing.recorder import record
 
 POOL = "bench-recovery"
-LONG_SHARE = 0.5
+LONG_SHARE = 0.9
 """Of tasks that sleep: so many sessions have one in hand when their node dies."""
+ONE_SHOTS = 0.02
+TASKS_OF_A_SESSION = (100, 300)
+"""Most sessions last: on Kubernetes each new one costs the nodes' processors a second, which the others then lack."""
 BEGIN_S = 20.0
 """Before the first fault: all sessions have begun by then."""
 BETWEEN_S = 10.0
@@ -108,7 +111,8 @@ async def _measure(
             workers, tracker, told = Workers(), Tracker(), list[Recovery]()
             await workers.listen(site.admin, POOL)
             load = Load(client.bus, POOL, given.seed, given.sessions)
-            load.long_share = LONG_SHARE
+            load.long_share, load.one_shots = LONG_SHARE, ONE_SHOTS
+            load.tasks_of_a_session = TASKS_OF_A_SESSION
             recorder.hearers += [
                 load.on_stored,
                 workers.on_stored,
@@ -120,6 +124,7 @@ async def _measure(
             history = await recorder.history(load.accepted(), journals=journals(load, recorder))
     finally:
         await second.close()
+    report.notes += rounds.notes
     figures.add_rounds(report, rounds.done)
     figures.add_verdict(report, judge(history), tracker, load.refused)
     figures.add_rolled_back(report, told)

@@ -86,6 +86,10 @@ class Load:
         self.refused: list[str] = []
         self.long_share = LONG
         """Share of tasks that sleep; the others end at once."""
+        self.one_shots = ONE_SHOTS
+        """Share of all tasks."""
+        self.tasks_of_a_session = TASKS_OF_A_SESSION
+        """Fewest and most."""
         self._bus, self._pool = bus, pool
         self._random = random.Random(seed)
         self._sessions = sessions
@@ -119,7 +123,7 @@ class Load:
 
     def _publish_one(self) -> bool:
         """Publish the next task; return False where every session has enough to do."""
-        if self._random.random() < ONE_SHOTS:
+        if self._random.random() < self.one_shots:
             self._send(task_id(self._next()), None, keep=False)
             return True
         ready = [kept for kept in self._kept if self._can_take(kept)]
@@ -147,7 +151,7 @@ class Load:
         return self._number
 
     def _new_session(self) -> Kept:
-        kept = Kept(task_id(self._next()), self._random.randint(*TASKS_OF_A_SESSION))
+        kept = Kept(task_id(self._next()), self._random.randint(*self.tasks_of_a_session))
         self._by_session[kept.session] = kept
         self._send(kept.session, kept, keep=True)
         return kept

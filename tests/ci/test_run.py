@@ -1,4 +1,4 @@
-"""What `.ci/run` makes of tests that fail: on a copy of it, with a `./dev` whose tests fail as told."""
+"""What `.ci/run` makes of tests that fail, and of a machine that has no cluster: on a copy of it, with a `./dev` that does as told."""
 
 from __future__ import annotations
 
@@ -15,8 +15,17 @@ echo "$*" >> calls
 case "$*" in
     *--last-failed*) [ ! -e stays ] || { echo "FAILED t.py::test_0 - no"; exit 1; } ;;
     test) [ ! -e fails ] || { cat fails; exit 1; } ;;
+    images*) [ ! -e no_images ] || { echo "no space left"; exit 1; } ;;
 esac
 """
+SERVICES = """#!/bin/sh
+case $1 in
+    cluster) [ ! -e no_cluster ] || { echo "export SERVICES_WHY='no Kubernetes cluster: no Go'"; exit 3; }
+        echo 'export AGENT_SANDBOX_LOAD="tool load"' ;;
+esac
+"""
+WITHOUT_A_CLUSTER = ["lint", "test", "test slow"]
+WITH_A_CLUSTER = ["images --load tool load", "test kubernetes --durations=15"]
 
 Ended = subprocess.CompletedProcess[str]
 
@@ -26,7 +35,7 @@ def repo(tmp_path: Path) -> Path:
     """A repository that holds nothing else."""
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci")
-    for name, text in (("dev", DEV), (".ci/services", "#!/bin/sh\n")):
+    for name, text in (("dev", DEV), (".ci/services", SERVICES)):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     return tmp_path
@@ -59,7 +68,8 @@ def test_a_run_without_failures_is_green_and_tries_nothing_again(repo: Path) -> 
     ended = run(repo)
 
     assert ended.returncode == 0, ended.stdout
-    assert calls(repo) == ["lint", "test", "test slow"]
+    assert calls(repo) == WITHOUT_A_CLUSTER + WITH_A_CLUSTER
+    assert "not run" not in ended.stdout
     assert "tried again" not in ended.stdout
     assert ended.stdout.splitlines()[-1] == "ci: all green"
 
@@ -79,7 +89,7 @@ def test_a_test_that_fails_twice_stops_the_change(repo: Path) -> None:
     ended = run(repo, failing=1, stays=True)
 
     assert ended.returncode == 1
-    assert calls(repo)[-1] == "test slow"
+    assert calls(repo)[-1] == WITH_A_CLUSTER[-1]
     assert "ci: failed: dev test" in ended.stdout
 
 
@@ -90,3 +100,27 @@ def test_many_failures_and_a_run_that_names_none_are_no_accident(repo: Path, fai
 
     assert ended.returncode == 1
     assert not [call for call in calls(repo) if "--last-failed" in call]
+
+
+def test_a_machine_without_a_cluster_is_told_of_and_stops_nothing(repo: Path) -> None:
+    """With the reason, at the end of the run: nobody takes tests for passed that did not run."""
+    (repo / "no_cluster").touch()
+
+    ended = run(repo)
+
+    assert ended.returncode == 0
+    assert calls(repo) == WITHOUT_A_CLUSTER
+    said = "ci: not run: tests on a Kubernetes cluster: no Kubernetes cluster: no Go"
+    assert ended.stdout.splitlines()[-2:] == [said, "ci: all green"]
+
+
+def test_images_that_can_not_be_made_stop_the_change(repo: Path) -> None:
+    """Tests of the images that are on the nodes from before would say nothing of it."""
+    (repo / "no_images").touch()
+
+    ended = run(repo)
+
+    assert ended.returncode == 1
+    assert calls(repo) == [*WITHOUT_A_CLUSTER, WITH_A_CLUSTER[0]]
+    assert "no space left" in ended.stdout
+    assert "tests on a Kubernetes cluster: its images could not be made" in ended.stdout

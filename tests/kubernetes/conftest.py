@@ -59,13 +59,6 @@ POOLS = (
         )
         for more, stock, isolation in (("", 2, "oci"), ("-gvisor", 1, "gvisor"))
     ),
-    PoolSpec(
-        name="test-no-volume",
-        stock=1,
-        isolation="oci",
-        workspace="pvc",
-        volume=Volume(storage_class="nowhere"),
-    ),
 )
 
 
@@ -95,7 +88,12 @@ def spaces() -> Namespaces:
 @pytest.fixture(scope="session")
 def system(kubectl: Kubectl, spaces: Namespaces) -> Iterator[Namespaces]:
     """A system that is ready, with the tests' pools."""
-    is_new = kubectl.find("namespace", NAMESPACE) is None
+    there = kubectl.find("namespace", NAMESPACE)
+    if there is not None and "deletionTimestamp" in there["metadata"]:  # of a run just before
+        words = ("delete", "namespace", *spaces, "--ignore-not-found")  # waits until they are gone
+        kubectl.run(*words, f"--timeout={READY_S:g}s", timeout_s=READY_S + 10)
+        there = None
+    is_new = there is None
     if is_new:
         kubectl.run("apply", "-k", str(OVERLAY), timeout_s=60)
     services = (spaces.system, spaces.nodes)

@@ -51,12 +51,11 @@ def test_sessions_go_on_when_a_node_loses_power_hangs_or_is_cut_off(
 
 @pytest.mark.timeout(400)
 def test_the_time_to_interactive_is_measured(system: Namespaces) -> None:
-    """All parts but the burst, which needs fifty pods."""
-    words = "--calls 5 --stock 8 --starts 2 --only rates --only still --only demand-runc --only demand-gvisor"
+    """All parts but the burst, which needs fifty pods, and the writes of claims, which tests of their own count."""
+    words = "--calls 5 --stock 8 --starts 2 --only rates --only demand-runc --only demand-gvisor"
     said, found = bench("kubernetes-tti", words)
 
     assert {name: value for name, value in found.items() if "lost" in name and value} == {}, said
-    assert found.get("api_writes_per_claim_sync", 0) == 0, said
     assert {"warm_p50_ms_1", "warm_p99_ms_10", "on_demand_p50_ms_gvisor"} <= set(found)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -19,11 +18,19 @@ from agent_sandbox.kubernetes.names import Namespaces
 from agent_sandbox.places import TENANT
 from shared.errors import ServiceError
 from shared.kubectl import Kubectl
+from shared.pools import PoolSpec, Volume
 from shared.record import Record
 from shared.testing.look import Look
 from shared.testing.node_faults import NodeFaults
 
-POOL, BESIDE_NOTHING, IN_GVISOR = "test-volume", "test-no-volume", "test-volume-gvisor"
+POOL, IN_GVISOR = "test-volume", "test-volume-gvisor"
+BESIDE_NOTHING = PoolSpec(
+    name="test-no-volume",
+    stock=1,
+    isolation="oci",
+    workspace="pvc",
+    volume=Volume(storage_class="nowhere"),
+)
 GOES_ON_S = 60.0
 CLOSED_S = 30.0
 RUNS_S = 120
@@ -159,6 +166,7 @@ async def test_a_node_that_was_cut_and_comes_back_writes_nothing_after_its_succe
         enough = f"/volume/pods/{after.owner}/files/enough"
         await asyncio.to_thread(on_volume, site.kubectl, system, "touch", enough)
         said = (await watching).split()
+        await session.close()
 
     assert said[0] == "ok", said
     began, ended = said[said.index("began") + 1 :][:2], said[said.index("ended") + 1 :][:2]
@@ -203,16 +211,17 @@ async def test_the_files_of_a_session_go_with_it(system: Namespaces) -> None:
 
 
 async def test_a_pool_whose_volume_can_not_be_had_says_so_and_starts_nothing(
-    system: Namespaces,
+    system: Namespaces, kubectl: Kubectl
 ) -> None:
     """The reason names the claim and its class; there is no pod."""
-    async with open_site() as site:
+    pool, claim = BESIDE_NOTHING.name, f"workspaces-{BESIDE_NOTHING.name}"
+    async with open_site([BESIDE_NOTHING]) as site:
         async with asyncio.timeout(GOES_ON_S):
-            while "nowhere" not in (reason := (await site.view(BESIDE_NOTHING)).reason):  # noqa: ASYNC110 - likewise
+            while "nowhere" not in (reason := (await site.view(pool)).reason):  # noqa: ASYNC110 - likewise
                 await asyncio.sleep(0.5)
-        assert f"workspaces-{BESIDE_NOTHING}" in reason
+        assert claim in reason
         assert "Pending" in reason
-        pods = site.kubectl.list(
-            "pods", namespace=system.pods, labels=f"agent-sandbox.dev/pool={BESIDE_NOTHING}"
-        )
-    assert json.dumps(pods) == "[]"
+        labels = f"agent-sandbox.dev/pool={pool}"
+        assert kubectl.list("pods", namespace=system.pods, labels=labels) == []
+    words = ("delete", "persistentvolumeclaim", claim, "-n", system.pods, "--wait=false")
+    await asyncio.to_thread(kubectl.run, *words)

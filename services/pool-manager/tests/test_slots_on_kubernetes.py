@@ -124,7 +124,7 @@ def test_a_pools_reason_is_what_keeps_its_pods_from_starting(slots: Slots) -> No
 
 
 def test_a_refill_lets_claims_go_first(facts: Facts) -> None:
-    """While pods are claimed one after another none is started, for a second at most, and only where enough of them wait."""
+    """While pods are claimed one after another none is started, for a second at most, and only where some are left."""
     slots = Slots(PoolSpec(name="p", stock=8))
     slots.pace.calm_s = 0.15
     for seq, start in enumerate(plan(slots, facts, NOW), start=1):
@@ -142,9 +142,38 @@ def test_a_refill_lets_claims_go_first(facts: Facts) -> None:
     assert planned(NOW + 1.2) == 0
     assert planned(NOW + 1.3) == 2
 
-    for step in range(4):
-        slots.taken(f"p-{step + 2}-1", NOW + 2 + step / 10)
-    assert (slots.count["warm"], planned(NOW + 2.35)) == (2, 6)  # too few to wait
+    for step in range(5):
+        slots.taken(f"p-{step + 2}-1", NOW + 2 + step / 100)
+    assert (slots.count["warm"], planned(NOW + 2.1)) == (1, 0)
+    slots.rang("interactive")  # there may be none for it
+    assert planned(NOW + 2.1) == 7
+
+
+def test_beside_claims_that_go_on_few_pods_are_started_at_once(facts: Facts) -> None:
+    """Each takes processors that claims need. A pool that runs dry is filled whatever that costs, and so is one at rest."""
+    slots = Slots(PoolSpec(name="p", stock=8))
+    for seq, start in enumerate(plan(slots, facts, NOW), start=1):
+        slots.apply(start.slot, seq, fate=None, now=NOW)
+        slots.heard(start.slot.pod, bound=False, now=NOW)
+    slots.pace.beside_claims = 2
+    says(facts, NOW + 1, *(f"p-{index}-1" for index in range(8)))
+
+    for index in range(4):
+        slots.taken(f"p-{index}-1", NOW + 1)
+    first = plan(slots, facts, NOW + 1)
+    assert len(first) == 2
+    slots.apply(first[0].slot, 9, fate=None, now=NOW + 1)
+    assert len(plan(slots, facts, NOW + 1.1)) == 1  # that one's start is seen, the other's not yet
+    for index in range(4, 6):
+        slots.taken(f"p-{index}-1", NOW + 1.2)
+    assert len(plan(slots, facts, NOW + 1.3)) == 5, "two are left"
+    for seq, start in enumerate(plan(slots, facts, NOW + 1.3), start=10):
+        slots.apply(start.slot, seq, fate=None, now=NOW + 1.3)
+        slots.heard(start.slot.pod, bound=False, now=NOW + 1.3)
+    slots.taken("p-6-1", NOW + 1.4)
+    slots.taken("p-7-1", NOW + 1.4)
+    assert len(plan(slots, facts, NOW + 1.5)) == 1
+    assert len(plan(slots, facts, NOW + 2.5)) == 2, "nothing was claimed for a second"
 
 
 def test_claims_that_never_end_hold_a_refill_up_for_a_second(facts: Facts) -> None:

@@ -68,6 +68,12 @@ async def test_what_happened_in_an_outage_is_seen_after_it(
 
     await begin("pm-1", pools=[POOL], kubeconfig=cable.kubeconfig)
     first = await until(lambda: pods.there(2), within_s=WITHIN_S)
+
+    async def knows_both() -> bool:
+        """One that it has not seen yet it would make again, under the same name."""
+        return (await reason()).startswith("2 pods do not start")
+
+    await until(knows_both, within_s=WITHIN_S)
     cable.cut()
     await api.delete(f"{pods.path}/{first[0]}", {"gracePeriodSeconds": 0})
 

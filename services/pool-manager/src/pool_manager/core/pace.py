@@ -10,6 +10,8 @@ STEADY_S = 5.0
 """A pod that ends sooner after its worker was first heard, without work, is a start that failed as well."""
 CALM_MAX_S = 1.0
 """Longest time for which a pool's refill lets claims go first."""
+COMING_S = 1.0
+"""Claims are taken to go on until so long after the last one."""
 
 
 class Pace:
@@ -21,6 +23,8 @@ class Pace:
         """Longest wait of a slot after starts that failed."""
         self.calm_s = 0.0
         """Starts are costly, and take what claims need: none is begun until nothing was claimed for so long."""
+        self.beside_claims: int | None = None
+        """Pods in start at once while claims go on; None: as many as ever."""
         self._fails: Counter[str] = Counter()
         self._claimed_at = self._claims_since = float("-inf")
 
@@ -43,10 +47,15 @@ class Pace:
             self._claims_since = now
         self._claimed_at = now
 
-    def lets_claims_go_first(self, now: float, *, warm: int, stock: int) -> bool:
-        """Return whether pods are claimed just now, and there are enough of them to wait with new ones for a moment."""
+    def lets_claims_go_first(self, now: float, *, warm: int) -> bool:
+        """Return whether pods are claimed just now, and some are left: then new ones wait for a moment."""
         return (
-            now - self._claimed_at < self.calm_s
+            warm > 0
+            and now - self._claimed_at < self.calm_s
             and now - self._claims_since < CALM_MAX_S
-            and warm > stock // 4
         )
+
+    def starting_max(self, now: float, most: int, *, warm: int, stock: int) -> int:
+        """Return how many pods may be in start at once: few while claims go on, and enough warm ones are left for them."""
+        goes_on = now - self._claimed_at < COMING_S and warm > stock // 4
+        return min(most, self.beside_claims) if goes_on and self.beside_claims else most

@@ -140,10 +140,8 @@ def starts(slots: Slots, facts: Facts, clock: Clock) -> list[Start]:
         slots.reason = ""
         return []
     now = clock.now
-    warm = slots.count["warm"]
-    if now < slots.held_until or slots.pace.lets_claims_go_first(
-        now, warm=warm, stock=slots.target
-    ):
+    waits = slots.pace.lets_claims_go_first(now, warm=slots.count["warm"]) and not slots.is_starved
+    if waits or now < slots.held_until:
         return []
     room_start, room_pods = _room(slots, facts, now)
     # Messages wait that nobody was free to hear: whoever comes now asks for the most urgent of them.
@@ -201,7 +199,10 @@ def _room(slots: Slots, facts: Facts, now: float) -> tuple[int, int]:
     slots.open_since = None if room <= 0 else slots.open_since or now
     # The others, whose newest reservations are not seen yet, have about as many under way.
     by_others = reserving * len(facts.peers.alive(now))
-    return spec.starting_max - slots.count["starting"] - reserving - by_others, room
+    most = slots.pace.starting_max(
+        now, spec.starting_max, warm=slots.count["warm"], stock=slots.target
+    )
+    return most - slots.count["starting"] - reserving - by_others, room
 
 
 def _next(slots: Slots, name: str, row: SlotRow | None, me: str, clock: Clock) -> Slot:

@@ -195,8 +195,10 @@ class ClusterWatcher:
         if beat is not None and self._world.on_node(beat, now):
             self.on_due()
             self.on_lost()
+        nodes = len(self._cluster.nodes.keys() - self._cluster.dead)
         for slots in self._world.pools.values():
             slots.stuck = self._cluster.stuck(slots.spec.name, self._times.pending_s, now)
+            slots.pace.beside_claims = max(nodes, 1)  # one on each node, as Kubernetes spreads them
 
     def _clear_away(self, now: float) -> None:
         """Have the objects removed of pods that are over: names and quotas are free again."""
