@@ -87,7 +87,7 @@ class Load:
         self.long_share = LONG
         """Share of tasks that sleep; the others end at once."""
         self.one_shots = ONE_SHOTS
-        """Share of all tasks."""
+        """For each task of a session."""
         self.tasks_of_a_session = TASKS_OF_A_SESSION
         """Fewest and most."""
         self._bus, self._pool = bus, pool
@@ -98,6 +98,7 @@ class Load:
         self._publishing: set[asyncio.Task[None]] = set()
         self._began = time.monotonic()
         self._number = 0
+        self._one_shot_next = False
         self._is_over = False
 
     def now(self) -> float:
@@ -123,13 +124,16 @@ class Load:
 
     def _publish_one(self) -> bool:
         """Publish the next task; return False where every session has enough to do."""
-        if self._random.random() < self.one_shots:
+        if self._one_shot_next:
+            self._one_shot_next = False
             self._send(task_id(self._next()), None, keep=False)
             return True
         ready = [kept for kept in self._kept if self._can_take(kept)]
         if not ready:
             return False
         kept = self._random.choice(ready)
+        # Decided once for each task: were it for each try, sessions that are behind would be made up for by one-shots.
+        self._one_shot_next = self._random.random() < self.one_shots
         if self._random.random() < NAP:
             kept.rests_until = self.now() + NAP_S
         if kept.left == 0:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import compileall
 import random
 from pathlib import Path
+from typing import cast
 
 import pytest
 from harness.report import Report
 from harness.running import CannotMeasure
 from soak_parts import figures, unfenced
-from soak_parts.load import Sent
+from soak_parts.load import Load, Sent
 from soak_parts.nemesis import Fault, Nemesis
 from soak_parts.workers import Busy, Workers
 
 from agent_sandbox.embedded.folder import Folder
 from shared import messages
-from shared.bus import Message
+from shared.bus import Bus, Message
 from shared.limits import DEATHS_MAX
 from shared.messages import Interruption, WorkerBeat
 from shared.record import Record
@@ -152,3 +153,12 @@ def test_the_negative_control_takes_the_fence_out_of_the_present_source(tmp_path
         assert compileall.compile_file(tmp_path / name, quiet=1)
     with pytest.raises(CannotMeasure, match="negative control"):
         unfenced.take_away(tmp_path)
+
+
+def test_sessions_that_are_behind_are_not_made_up_for_by_one_shots() -> None:
+    """Each of those takes a fresh pod: a system that is slow would be given ever more to do."""
+    load = Load(cast(Bus, None), "p", seed=1, sessions=0)
+    load.one_shots = 0.5
+
+    assert not any(load._publish_one() for _ in range(100))
+    assert load.sent == {}
