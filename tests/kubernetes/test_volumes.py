@@ -166,7 +166,6 @@ async def test_a_node_that_was_cut_and_comes_back_writes_nothing_after_its_succe
         enough = f"/volume/pods/{after.owner}/files/enough"
         await asyncio.to_thread(on_volume, site.kubectl, system, "touch", enough)
         said = (await watching).split()
-        await session.close()
 
     assert said[0] == "ok", said
     began, ended = said[said.index("began") + 1 :][:2], said[said.index("ended") + 1 :][:2]
