@@ -22,6 +22,8 @@ PAGES = {
     "benchmarks/README.md": "benchmarks.md",
 }
 """Documents outside of `docs/` -> pages. Each lab's is another, under its folder's name."""
+HERE = {"README.md": "index.md", "docs/adr": "adr/index.md", "labs/README.md": "labs.md"}
+"""What has a page in the site that says the same."""
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)(?=#[^)\s]*\)|\))")
 WITH_TEXT = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s#]+)\)")
 ELSEWHERE = re.compile(r"[a-z]+:")
@@ -83,10 +85,8 @@ def _target(link: str, uri: str) -> str | None:
 
 def _uri(target: str) -> str | None:
     """Return where a file of the repository lies in the site; None: nowhere."""
-    if target == "README.md":
-        return "index.md"
-    if target == "docs/adr":
-        return "adr/index.md"
+    if target in HERE:
+        return HERE[target]
     if (ROOT / target / "README.md").is_file():
         return _uri(f"{target}/README.md")
     if (uri := pages().get(target)) is not None:
