@@ -54,8 +54,8 @@ async def replay_all(
     loop, jobs = asyncio.get_running_loop(), jobs_of(workloads, seeds)
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(os.cpu_count(), mp_context=context)
+    running = {job: loop.run_in_executor(pool, work, job) for job in jobs}
     try:
-        running = {job: loop.run_in_executor(pool, work, job) for job in jobs}
         found: dict[str, Reached] = {}
         for name in workloads:
             own = [job for job in jobs if job[0] == name]
@@ -63,6 +63,8 @@ async def replay_all(
             found[name] = _together(name, seeds, done)
             tell(f"{name}: done")
     except BaseException:  # interrupted, say: nothing goes on behind it
+        for one in running.values():
+            one.cancel()
         for child in multiprocessing.active_children():
             child.terminate()
         raise
