@@ -59,6 +59,23 @@ async def test_a_server_that_refuses_surely_did_nothing(server: ApiServer, api: 
         await api.create(PODS, {})
 
 
+async def test_a_change_is_sent_as_a_json_patch(server: ApiServer, api: KubeApi) -> None:
+    """A list of operations, under the type by which the API server takes it for one."""
+    bodies: list[object] = []
+
+    async def takes(request: web.Request) -> web.StreamResponse:
+        bodies.append(await request.json())
+        return web.json_response({})
+
+    server.answers = [takes]
+    operations = [{"op": "add", "path": "/spec/taints", "value": [{"key": "k"}]}]
+    await api.patch("/api/v1/nodes/n-1", operations)
+
+    (asked,) = server.asked
+    assert (asked.method, asked.content_type) == ("PATCH", "application/json-patch+json")
+    assert bodies == [operations]
+
+
 async def test_a_configuration_that_is_none_is_named(tmp_path: Path) -> None:
     """Before anything is asked."""
     with pytest.raises(InvalidMessage, match="nowhere"):
