@@ -42,7 +42,7 @@ UNFENCED = (
 SYNCED_EVERY_TWO_MINUTES = (
     ("shared/cluster/config.py", "  sync_interval: always\n", ""),  # nats-server's own default
 )
-START_S = 12.0
+START_S = 7.0
 SLOW_STARTS = (
     (
         "local_node/loops/run_pod.py",  # as on a machine that pulls an image for each pod
@@ -100,7 +100,7 @@ def test_a_heartbeat_on_the_work_loop_is_caught(place: Path) -> None:
 @pytest.mark.timeout(TAKES_S + ENDS_S + 20)
 def test_zombies_that_nothing_fences_are_caught(place: Path) -> None:
     """Nodes stand still until others have their sessions, then go on as if nothing was: what they do is done twice."""
-    words = ["nodes-stopped", "--sessions", "40", "--nodes", "5", "--seed", "1"]
+    words = ["nodes-stopped", "--sessions", "60", "--nodes", "5", "--seed", "1"]
 
     code, found = run_broken(place, UNFENCED, *words)
 
@@ -127,7 +127,7 @@ def test_servers_that_do_not_sync_what_they_acknowledge_are_caught(place: Path) 
 @pytest.mark.timeout(TAKES_S + ENDS_S + 20)
 def test_a_pool_without_a_reserve_for_faults_is_caught(place: Path) -> None:
     """Where a worker takes long to start, whoever lost its own waits for that: the fault's bounds are missed."""
-    words = ["nodes-killed", "--sessions", "20", "--nodes", "5", "--seed", "1"]
+    words = ["nodes-killed", "--sessions", "30", "--nodes", "5", "--seed", "1", "--drain", "20"]
     words += ["--stock", "1", "--one-shots", "0.5"]
 
     _, found = run_broken(place, SLOW_STARTS, *words)
