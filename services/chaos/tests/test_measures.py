@@ -9,7 +9,7 @@ from chaos.core.hits import PARTS
 from chaos.core.measure import measure
 from chaos.core.report.data import conclude
 from chaos.core.report.page import page
-from chaos.core.rows import Accepted, Header, Nemesis, Op
+from chaos.core.rows import Accepted, Effect, Header, Nemesis, Op
 from chaos.core.stats import longest_gap, spread
 from chaos.testing.made import Made
 from shared.percentiles import percentile
@@ -77,6 +77,57 @@ def test_a_turn_asked_for_in_the_outage_counts_from_the_fault() -> None:
     assert impact.recover.count == 1
     assert impact.recover.max is not None
     assert impact.recover.max > op.time - at_s
+
+
+def test_an_owner_that_nobody_fenced_and_that_goes_on_recovers_when_it_does() -> None:
+    """It stood still for its user; what it had stored just before the fault, and is heard after it, did not."""
+    for fault, late_s, asked, recovered in (
+        ("nodes-stopped", 20.0, 0, 1),
+        ("nodes-stopped", 0.2, 0, 0),
+        ("lossy-network", 20.0, 0, 0),
+        ("nodes-stopped", 0.2, 1, 1),
+    ):
+        made = Made()
+        op = made.invoke()
+        made.work(op)
+        at_s = made.tick()
+        made.rows.append(Nemesis(time=at_s, type="inject", fault=fault, targets=(made.node,)))
+        made.tick(late_s)
+        result_s = made.now + 0.1
+        made.finish(op)
+        if asked:
+            op = made.invoke()
+            made.tick(20)
+            made.work(op)
+            result_s = made.now + 0.1
+            made.finish(op)
+
+        (impact,) = measure(made.close()).impacts
+
+        assert (impact.in_task, impact.asked) == (recovered - asked, asked)
+        assert impact.idle == 1 - recovered
+        assert impact.not_recovered == 0
+        if recovered:
+            assert impact.recover.max == pytest.approx(result_s - at_s)
+
+
+def test_of_a_long_turn_that_goes_on_the_first_step_counts() -> None:
+    """As under a new owner: its result comes minutes later."""
+    made = Made()
+    op = made.invoke(steps=8, kind="long")
+    made.work(op, upto=2)
+    at_s = made.tick()
+    made.rows.append(Nemesis(time=at_s, type="inject", fault="nodes-stopped", targets=(made.node,)))
+    made.tick(20)
+    made.rows.append(
+        Effect(time=made.now, session=op.session, task=op.task, step=2, epoch=made.epoch)
+    )
+    made.tick(60)
+    made.finish(op)
+
+    (impact,) = measure(made.close()).impacts
+
+    assert impact.recover.max == pytest.approx(20)
 
 
 def test_a_session_elsewhere_is_not_hit() -> None:

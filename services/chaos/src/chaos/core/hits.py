@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from chaos.core.criteria import CRITERIA
 from chaos.core.history import Call, History
 from chaos.core.rows import Effect, Nemesis, Started, Stored, Version
 
@@ -20,6 +21,8 @@ PARTS = ("detect", "fence", "claim", "restore", "replay", "first step")
 """Fault -> its owner's revocation is decided -> it is stored -> a new owner is stored -> user code runs -> what had been done
 before the fault is done again -> the first acknowledged step."""
 NOT_RECOVERED_S = 60.0
+HEARD_S = 1.0
+"""What a target had stored before the fault is heard within that; later, it is the target that went on."""
 
 
 class Hit(msgspec.Struct, kw_only=True):
@@ -57,7 +60,7 @@ class Hit(msgspec.Struct, kw_only=True):
 
     @property
     def recover_s(self) -> float | None:
-        """TTR: fault -> the first acknowledged step under a new epoch; None: it has not recovered."""
+        """TTR: fault -> the first acknowledged step after it, of a new owner or of the old one that went on; None: none came."""
         return None if self.useful_at is None else self.useful_at - self.at_s
 
 
@@ -126,8 +129,9 @@ def _follow(hit: Hit, versions: Sequence[Version], found: Tables) -> None:
         return
     hit.task, hit.klass, hit.is_once = call.invoke.task, call.invoke.klass, call.invoke.f == "once"
     results = [one for one in found.results.get(hit.session, ()) if one.task == hit.task]
-    if any(one.epoch == hit.epoch for one in results):  # its owner had just stored it
-        hit.kind = "idle"
+    kept = next((one for one in results if one.epoch == hit.epoch), None)
+    if kept is not None:
+        _go_on(hit, call, kept, found)
         return
     result = next((one for one in results if one.epoch > hit.epoch), None)
     if result is None:
@@ -150,9 +154,26 @@ def _follow(hit: Hit, versions: Sequence[Version], found: Tables) -> None:
     hit.parts = tuple(b - a for a, b in itertools.pairwise(moments))
 
 
+def _go_on(hit: Hit, call: Call, result: Stored, found: Tables) -> None:
+    """Take in that the old owner, which nobody had fenced, went on and stored the result itself."""
+    if hit.fault not in CRITERIA or "recover_p95_s" not in CRITERIA[hit.fault].most:
+        hit.kind = "idle"  # a fault that takes no owner away: it stood still for nobody
+        return
+    steps = [
+        one.time
+        for one in found.effects.get(call.invoke.task, ())
+        if one.epoch == hit.epoch and one.time > hit.at_s + HEARD_S
+    ]
+    hit.useful_at = steps[0] if call.invoke.kind == "long" and steps else result.time
+
+
 def _call_in_hand(hit: Hit, found: Tables) -> Call | None:
     """Return the call that the fault struck, or the one that came before the session had a new owner."""
-    done = {one.task for one in found.results.get(hit.session, ()) if one.time <= hit.at_s}
+    done = {
+        one.task
+        for one in found.results.get(hit.session, ())
+        if one.time <= hit.at_s + (HEARD_S if one.epoch == hit.epoch else 0.0)
+    }
     until = hit.home_at if hit.home_at is not None else float("inf")
     for call in found.calls.get(hit.session, ()):
         if call.invoke.task in done or call.invoke.time >= until or call.ended_at <= hit.at_s:
