@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from agent_sandbox.embedded.folder import Folder
-from agent_sandbox.embedded.procs import identify
+from agent_sandbox.embedded.procs import ProcessId, identify
 from agent_sandbox.embedded.table import Kind, Row
-from chaos.nemesis.servers import QUEUES, LeaderKilled
+from chaos.nemesis import servers
+from chaos.nemesis.servers import QUEUES, LeaderKilled, ServerWiped
 from chaos.ports import Ground, NoVictim
 from shared.bus import Bus
 from shared.cluster import Cluster
+from shared.errors import Unavailable
 from shared.testing.look import until
 from shared.testing.plugin import admin_options
 
@@ -91,3 +95,56 @@ async def test_the_leader_of_most_queues_dies_and_comes_back_when_it_is_healed(
 async def _any_server(site: Servers) -> None:
     """Draw a server to lose its data: none may, while another is dead."""
     LeaderKilled(site, Random(1)).any_server()
+
+
+class TableGone:
+    """A site of one server, whose supervisor's table is gone once the server is dead."""
+
+    def __init__(self, root: Path, process: ProcessId) -> None:
+        """Give the server a store."""
+        self.folder = Folder(root)
+        self.folder.servers = root
+        (root / "nats-1" / "js").mkdir(parents=True)
+        self.admin, self.ground = None, Ground()
+        self._process = process
+
+    def now(self) -> float:
+        """See `Site`."""
+        return asyncio.get_running_loop().time()
+
+    def rows(self, kind: Kind) -> list[Row]:
+        """See `Site`."""
+        if not self._process.is_alive():
+            raise Unavailable("no table")
+        return [Row(name="nats-1", kind=kind, process=self._process)]
+
+    def hold(self) -> None:
+        """See `Site`."""
+
+    def release(self) -> None:
+        """See `Site`."""
+
+
+@pytest.fixture
+def sleeper() -> Iterator[ProcessId]:
+    """A process that does nothing."""
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as popen:
+        process = identify(popen.pid)
+        assert process is not None
+        yield process
+        popen.kill()
+
+
+async def test_a_server_of_which_nobody_tells_any_more_has_not_caught_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sleeper: ProcessId
+) -> None:
+    """That is what the fault found, not the end of the run."""
+    monkeypatch.setattr(servers, "CATCH_UP_S", 0.3)
+    monkeypatch.setattr(servers, "POLL_S", 0.1)
+    fault = ServerWiped(TableGone(tmp_path, sleeper), Random(1))
+
+    await fault.inject()
+    await fault.heal()
+
+    assert "had not caught up" in await fault.failed()
+    assert await fault.missed() == ""

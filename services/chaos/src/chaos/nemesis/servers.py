@@ -135,8 +135,8 @@ class ServerWiped(OfServer):
         """Return how long the new process took until it had all of each stream, twice in a row; None: too long."""
         began_s, looks = self.site.now(), 0
         while self.site.now() < began_s + CATCH_UP_S:
-            anew = processes.alive(self.site.rows("server")).get(name)
             with suppress(ServiceError):
+                anew = processes.alive(self.site.rows("server")).get(name)
                 behind = await self.site.behind(name)
                 looks = looks + 1 if anew not in (None, dead) and not behind else 0
             if looks == 2:
