@@ -9,8 +9,8 @@ from labs.frame import Figures
 def draw(wall: Figures, answer: Figures) -> str:
     """Return the picture."""
     lines = [
-        Line("one pod", tuple(map(tuple, wall["beside"])), is_dots=True),
         Line("a sandbox each", tuple(map(tuple, answer["beside"])), is_dots=True),
+        Line("one pod", tuple(map(tuple, wall["beside"])), is_dots=True),
     ]
     dots = over(
         "Small tasks beside a busy neighbour: when sent, how long they took", "ms", "s", lines

@@ -20,7 +20,7 @@ def draw(wall: Figures, answer: Figures) -> str:
             "Time to the first instruction, p95",
             "ms",
             "requests a second",
-            [Line("all on demand", _p95(wall)), Line("forked", _p95(answer))],
+            [Line("forked", _p95(answer)), Line("all on demand", _p95(wall))],
         ),
         bars("One start, alone", (*PARTS, "all of it"), rows, "ms"),
     )

@@ -14,8 +14,8 @@ from labs.frame import Figures, Say, side
 from shared.pools import PoolSpec
 
 STOCKS = (1, 2, 4, 8, 12)
-Z = 2.0
-"""Standard deviations of demand to be ready for: about one request in forty may wait."""
+Z = 2.5
+"""Standard deviations of demand to be ready for: hardly one request in a hundred may wait."""
 REFILL_TRIES = 3
 
 

@@ -14,15 +14,11 @@ from tests.e2e.conftest import PROGRAM
 from labs.shelf import Lab, lab, labs
 
 TAKES_S = 420.0
-CHAOS = 7
-"""It takes as long as all others; what it runs, tests/chaos runs as well."""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(TAKES_S + 20)
-@pytest.mark.parametrize(
-    "one", [one for one in labs() if one.number != CHAOS], ids=lambda one: one.folder.name
-)
+@pytest.mark.parametrize("one", labs(), ids=lambda one: one.folder.name)
 def test_a_lab_is_red_on_its_wall_and_green_on_its_answer(one: Lab, tmp_path: Path) -> None:
     """The last line says all of it."""
     done = subprocess.run(

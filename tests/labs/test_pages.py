@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.e2e.conftest import PROGRAM
 
-from labs.comparing import BLOCK, readme_block
+from labs.comparing import BLOCK, readme_block, run_text
 from labs.frame import is_green
 from labs.shelf import Lab, labs
 
@@ -48,6 +48,7 @@ def test_the_figures_of_a_page_are_those_of_its_run(lab: Lab) -> None:
     """`agent-sandbox lab N --keep` writes both."""
     run = kept(lab)
 
+    assert lab.run_file.read_text() == run_text(run)
     block = readme_block(run, lab.needs(), lab.tell(run["wall"], run["answer"]))
     assert BLOCK.findall(lab.readme.read_text()) == [block]
     assert lab.picture_file.read_text() == lab.draw(run["wall"], run["answer"])

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from chaos.adapters.machine import describe_machine, find_commit
-from labs.comparing import readme_block, rows, with_block
+from labs.comparing import readme_block, rows, run_text, with_block
 from labs.frame import (
     EXIT_INTERRUPTED,
     EXIT_RED,
@@ -130,7 +130,7 @@ def keep(one: Lab, run: dict[str, Any]) -> None:
     drawn = one.draw(run["wall"], run["answer"])
     block = readme_block(run, one.needs(), one.tell(run["wall"], run["answer"]))
     text = with_block(one.readme.read_text(encoding="utf-8"), block)
-    one.run_file.write_text(json.dumps(run, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    one.run_file.write_text(run_text(run), encoding="utf-8")
     one.picture_file.write_text(drawn, encoding="utf-8")
     one.readme.write_text(text, encoding="utf-8")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,6 +10,8 @@ from typing import Any, NamedTuple
 from labs.frame import Figures, Need
 
 BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
+RUN_DEPTH = 2
+"""Objects within the run, and within its sides, have a line for each of their entries."""
 BLOCK = re.compile(re.escape(BEGIN) + r".*?" + re.escape(END), re.DOTALL)
 
 
@@ -40,6 +43,18 @@ def shown(value: Any) -> str:
     if isinstance(value, int | float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
     return "-" if value is None else str(value)
+
+
+def run_text(run: Mapping[str, Any]) -> str:
+    """Return a run as it is kept: JSON with a figure on each line, however long the lists for its picture are."""
+    return _lines(run, " ") + "\n"
+
+
+def _lines(value: Any, indent: str) -> str:
+    if not isinstance(value, Mapping) or len(indent) > RUN_DEPTH:
+        return json.dumps(value, ensure_ascii=False)
+    rows = [f"{indent}{json.dumps(key)}: {_lines(one, indent + ' ')}" for key, one in value.items()]
+    return "{\n" + ",\n".join(rows) + f"\n{indent[1:]}}}"
 
 
 def readme_block(run: Mapping[str, Any], needs: Sequence[Need], more: str = "") -> str:
