@@ -6,7 +6,8 @@ import asyncio
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 
 import msgspec
 
@@ -27,6 +28,8 @@ from shared.views import PoolsAnswer
 ASK_S = 3.0
 COMMAND_S = 50.0
 """Longest run of a command that takes a node down or brings it back."""
+LAST_S = 60.0
+"""Longest wait for what is still being done to a node, before it is brought back."""
 NOW = ("--grace-period=0", "--force", "--wait=false", "--ignore-not-found")
 """Ends a pod without asking its processes."""
 
@@ -53,6 +56,8 @@ class KubeCluster:
         self._gateway = relay.link(port, host)  # they know themselves by names, not by this address
         self.driver: Templates | None = None
         self._down: set[str] = set()
+        self._doing: dict[str, asyncio.Future[None]] = {}
+        """By node: what was done to it last. It runs in a thread, and to its end though nobody waits for it any more."""
 
     @property
     def fails_nodes(self) -> bool:
@@ -126,20 +131,25 @@ class KubeCluster:
     async def down(self, node: str) -> None:
         """Take a node down, or all that runs on it."""
         self._down.add(node)
-        if self.driver is not None:
-            await asyncio.to_thread(run_command, self.driver.down, node)
-        else:
-            await asyncio.to_thread(self._empty, node)
+        driver = self.driver
+        await self._do(node, partial(run_command, driver.down) if driver else self._empty)
 
     async def up(self, node: str) -> None:
-        """Bring a node back; nothing where it is up."""
+        """Bring a node back, once it is down as a whole; nothing where it is up."""
         if node not in self._down:
             return
-        if self.driver is not None:
-            await asyncio.to_thread(run_command, self.driver.up, node)
-        else:
-            await asyncio.to_thread(self._site.kubectl.run, "uncordon", node)
+        driver = self.driver
+        await self._do(node, partial(run_command, driver.up) if driver else self._fill)
         self._down.discard(node)
+
+    async def _do(self, node: str, act: Callable[[str], None]) -> None:
+        """Do something to a node, after what is still being done to it."""
+        if node in self._doing:
+            await asyncio.wait({self._doing[node]}, timeout=LAST_S)
+            if not self._doing[node].done():
+                raise Unavailable(f"{node}: what was done to it last is still under way")
+        self._doing[node] = asyncio.ensure_future(asyncio.to_thread(act, node))
+        await asyncio.shield(self._doing[node])
 
     async def up_all(self) -> None:
         """Bring all nodes back that are down, whatever one of them says.
@@ -166,6 +176,9 @@ class KubeCluster:
             ]
             if names:
                 kubectl.run("delete", "pods", *names, "-n", namespace, *NOW)
+
+    def _fill(self, node: str) -> None:
+        self._site.kubectl.run("uncordon", node)
 
     async def end_pods(self, selector: str) -> list[str]:
         """End one pod of ours that a label selects, without grace; return its name, or nothing where there is none."""
@@ -228,15 +241,21 @@ async def on_kubernetes(
     began = time.monotonic()
     async with open_site((pool,), context=where.context, say=say) as site:
         say(f"the system is reached after {time.monotonic() - began:.1f} s")
-        second, relay = await site.second(), Relay()
-        cluster = await asyncio.to_thread(KubeCluster, site, second, relay, now)
-        cluster.driver = where.driver
-        try:
-            yield cluster
-        finally:
+        async with AsyncExitStack() as stack:
+            second, relay = await site.second(), Relay()
+            stack.push_async_callback(second.close)
+            stack.callback(relay.close)
+            cluster = await asyncio.to_thread(KubeCluster, site, second, relay, now)
+            cluster.driver = where.driver
+            try:
+                yield cluster
+            except BaseException:
+                try:
+                    await asyncio.shield(cluster.up_all())
+                except ServiceError as exc:  # the run's own error tells more
+                    say(f"a node could not be brought back: {exc}")
+                raise
             await asyncio.shield(cluster.up_all())
-            relay.close()
-            await second.close()
 
 
 def count_nodes(context: str | None) -> int:
