@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from pool_manager.core import stocks
 from pool_manager.core.stocks import StockRecord
 from shared import subjects
 from shared.messages import decode
@@ -67,3 +70,27 @@ async def test_what_was_decided_outlives_who_decided(start: Any, node: Any, look
     seen, was = after.state.classes["interactive"], before.state.classes["interactive"]
     assert seen.seconds >= was.seconds
     assert seen.slow_per_s > 0
+
+
+async def test_a_record_that_nobody_can_read_is_decided_anew(
+    start: Any, node: Any, look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stands in its place is no record of this version: after a while it is written over, on its sequence."""
+    monkeypatch.setattr(stocks, "UNREADABLE_S", 0.5)
+    subject = subjects.slot("default", subjects.STOCK)
+    stream = subjects.slot_stream(subjects.slot_shard(subjects.STOCK))
+    before = await look.bus.read_last(stream, subject)
+    rubbish = await look.bus.compare_and_set(
+        subject, b'{"pool": 7}', expected_seq=before.seq if before else 0
+    )
+
+    await start("pm-1", pools=POOLS)
+    await node.warm(1)
+
+    async def written_over() -> StockRecord | None:
+        stored = await look.bus.read_last(stream, subject)
+        return None if stored is None or stored.seq == rubbish else decode(stored.data, StockRecord)
+
+    record = await until(written_over)
+    assert record.manager == "pm-1"
+    assert record.position >= 1
