@@ -7,12 +7,15 @@ import sys
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 
 from chaos.adapters.kubernetes import run_command
+from chaos.core.criteria import CRITERIA, KUBERNETES_CRITERIA
 from chaos.core.driver import Templates, words_of
-from chaos.core.report.data import conclude
-from chaos.core.scenario import KUBERNETES
+from chaos.core.report.data import Target, conclude
+from chaos.core.rows import Header
+from chaos.core.scenario import KUBERNETES, Scenario
 from chaos.nemesis import FAULTS
 from chaos.nemesis.kubernetes import KUBE_FAULTS
 from chaos.options import parse, scenario_of
@@ -136,6 +139,47 @@ def test_the_faults_on_kubernetes_are_of_the_headline_and_have_their_bounds() ->
     targets = conclude(made.close()).targets
 
     assert (targets["sessions"].reach, targets["detect_p95_s"].reach) == (60, 4.5)
+
+
+def test_a_fault_alone_has_the_bounds_of_nodes_that_vanish_there() -> None:
+    """As the headline has there: without a word of its end a node is given up after seconds, not at once."""
+    for on, detect_s, recover_s, gap_s in (
+        ("kubernetes", 4.5, 7.0, 2.0),
+        ("embedded", 1.0, 3.5, 1.0),
+    ):
+        words = ["--on", on]
+        killed, led, managers = (
+            targets_of(scenario_of(parse(["run", fault, *words])))
+            for fault in ("nodes-killed", "queue-leader-killed", "pool-manager-killed")
+        )
+
+        assert (killed["detect_p95_s"].reach, killed["recover_p50_s"].reach) == (
+            detect_s,
+            recover_s,
+        )
+        assert led["queue_gap_s"].reach == gap_s
+        pause_s = 3 if on == "kubernetes" else 0
+        assert (
+            managers["start_gap_s"].reach
+            == CRITERIA["pool-manager-killed"].most["start_gap_s"] + pause_s
+        )
+    for name in KUBE_FAULTS:
+        assert KUBERNETES_CRITERIA[name].most.keys() == CRITERIA[name].most.keys()
+
+
+def targets_of(scenario: Scenario) -> dict[str, Target]:
+    """Return what a run of it must reach."""
+    made = Made()
+    made.turn()
+    made.rows[0] = Header(
+        time=0,
+        run=scenario.name,
+        seed=1,
+        commit="c",
+        began_ms=0,
+        settings=msgspec.to_builtins(scenario),
+    )
+    return conclude(made.close()).targets
 
 
 def test_a_nodes_command_is_a_template_of_words_without_a_shell(tmp_path: Path) -> None:

@@ -94,6 +94,14 @@ CRITERIA: Mapping[str, Criteria] = {
     "connection-storm": Criteria("+", {"fences": 0, "error_share": 0.005}),
 }
 """Fault -> what must hold; faults of one number are forms of one experiment."""
+KUBERNETES_CRITERIA: Mapping[str, Criteria] = {
+    **CRITERIA,
+    "nodes-killed": Criteria("1", CRITERIA["nodes-vanish"].most),
+    "queue-leader-killed": Criteria("2", {"queue_gap_s": 2, "error_share": 0}),
+    "pool-manager-killed": Criteria("17", {**MANAGERS, "start_gap_s": 8}),
+}
+"""The same on Kubernetes: a node that loses its power says nothing any more, and a server on it hangs for the others; one-shots
+come up to 3 s apart there."""
 
 
 def together(outcomes: Sequence[Outcome]) -> Outcome:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from chaos.core.people import HABITS, Habit
 
 Do = Literal["phase", "inject", "heal", "burst", "calm"]
+On = Literal["embedded", "kubernetes"]
 NODES_KILLED = "nodes-killed"
 LEADER_KILLED = "queue-leader-killed"
 DOUBLE = "double-fault"
@@ -32,6 +33,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """One experiment."""
 
     name: str
+    on: On = "embedded"
     sessions: int
     nodes: int = 10
     ramp_s: float
@@ -101,6 +103,7 @@ SHORT = Scenario(
 )
 KUBERNETES = Scenario(
     name="headline-kubernetes",
+    on="kubernetes",
     sessions=60,
     nodes=4,
     ramp_s=60.0,

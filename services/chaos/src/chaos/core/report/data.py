@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from chaos.core.around import Around
-from chaos.core.criteria import CRITERIA, Outcome, together
+from chaos.core.criteria import CRITERIA, KUBERNETES_CRITERIA, Outcome, together
 from chaos.core.growth import Growth, growth_of
 from chaos.core.history import History
 from chaos.core.measure import Impact, Measured, measure
@@ -115,7 +115,7 @@ def conclude(history: History) -> Findings:
         settings=settings,
         verdict=verdict,
         figures=figures,
-        targets=_targets(run, faults),
+        targets=_targets(run, faults, settings.get("on", "")),
         measured=measured,
         lines=lines_of(history, measured),
         growth=growth_of(history),
@@ -124,9 +124,10 @@ def conclude(history: History) -> Findings:
     )
 
 
-def _targets(run: str, faults: Collection[str]) -> dict[str, Target]:
+def _targets(run: str, faults: Collection[str], on: str) -> dict[str, Target]:
     if run.startswith(ALONE):
-        criteria = CRITERIA[run.removeprefix(ALONE)]
+        of_faults = KUBERNETES_CRITERIA if on == "kubernetes" else CRITERIA
+        criteria = of_faults[run.removeprefix(ALONE)]
         return {name: Target(most) for name, most in criteria.most.items()} | {
             kind: Target(0) for kind in ZEROES
         }
