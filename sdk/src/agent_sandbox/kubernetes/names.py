@@ -12,6 +12,8 @@ SERVERS_LABEL = "app.kubernetes.io/name=nats"
 """Of the NATS servers' pods."""
 SERVER_PORT = 4222
 MONITOR_PORT = 8222
+POOL_LABEL = "agent-sandbox.dev/pool"
+"""Of workers' pods: whose they are."""
 POOLS_MAP = "agent-sandbox-pools"
 """ConfigMap in which pools are declared."""
 POOLS_KEY = "pools.toml"

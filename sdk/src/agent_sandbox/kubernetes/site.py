@@ -28,6 +28,7 @@ from agent_sandbox.kubernetes.names import (
     CREDENTIAL_KEY,
     EDGE_PORT,
     EDGE_SERVICE,
+    POOL_LABEL,
     POOLS_KEY,
     POOLS_MAP,
     Namespaces,
@@ -141,11 +142,12 @@ class Site:
                 self._say(f"pool {pool}: {said}")
             await asyncio.sleep(POLL_S)
 
-    def worker_nodes(self) -> dict[str, str]:
-        """Return pod -> node of the worker pods that are there, as the API server has it."""
+    def worker_nodes(self, pool: str | None = None) -> dict[str, str]:
+        """Return pod -> node of the worker pods that are there, of one pool or of all, as the API server has it."""
+        labels = None if pool is None else f"{POOL_LABEL}={pool}"
         return {
             pod["metadata"]["name"]: pod["spec"].get("nodeName", "")
-            for pod in self.kubectl.list("pods", namespace=self.spaces.pods)
+            for pod in self.kubectl.list("pods", namespace=self.spaces.pods, labels=labels)
         }
 
 

@@ -102,7 +102,7 @@ async def _run(order: Order, notes: HistoryFile, say: Say) -> None:
         async with _doors(cluster, pool.name) as doors:
             began_ms = notes.begin()
             notes.write(_header(order, began_ms, isolation))
-            observer = Observer(notes, began_ms)
+            observer = Observer(notes, began_ms, pool.name)
             screen = Screen(stage.standing, notes.now, say, is_live=order.is_live)
             made = Maker(cluster, order.seed)
             schedule = Schedule(scenario, made.make, stage, screen.tell)

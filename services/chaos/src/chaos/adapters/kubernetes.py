@@ -55,6 +55,8 @@ class KubeCluster:
         host, port = site.gateway()
         self._gateway = relay.link(port, host)  # they know themselves by names, not by this address
         self.driver: Templates | None = None
+        self.pool: str | None = None
+        """Whose workers are counted: a node with none of them is no victim; None: of all pools."""
         self._down: set[str] = set()
         self._doing: dict[str, asyncio.Future[None]] = {}
         """By node: what was done to it last. It runs in a thread, and to its end though nobody waits for it any more."""
@@ -111,7 +113,7 @@ class KubeCluster:
 
     def _nodes(self) -> list[KubeNode]:
         kubectl, spaces = self._site.kubectl, self._site.spaces
-        workers = list(self._site.worker_nodes().values())
+        workers = list(self._site.worker_nodes(self.pool).values())
         servers = kubectl.list("pods", namespace=spaces.system, labels=SERVERS_LABEL)
         return [
             KubeNode(
@@ -246,7 +248,7 @@ async def on_kubernetes(
             stack.push_async_callback(second.close)
             stack.callback(relay.close)
             cluster = await asyncio.to_thread(KubeCluster, site, second, relay, now)
-            cluster.driver = where.driver
+            cluster.driver, cluster.pool = where.driver, pool.name
             try:
                 yield cluster
             except BaseException:

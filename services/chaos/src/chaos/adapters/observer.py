@@ -21,14 +21,15 @@ from shared.testing.recorder import Recorder, record
 class Observer:
     """Writes down what it hears."""
 
-    def __init__(self, notes: Notes, began_ms: int) -> None:
+    def __init__(self, notes: Notes, began_ms: int, pool: str) -> None:
         """Write to `notes`.
 
         Args:
             notes: takes the rows.
             began_ms: wall clock at time 0 of the injector's clock, milliseconds since 1970.
+            pool: of the run; sessions of others, on a system that others use too, are none of its matter.
         """
-        self._notes, self._began_ms = notes, began_ms
+        self._notes, self._began_ms, self._pool = notes, began_ms, pool
         self.versions: dict[str, Version] = {}
         """The newest of each session."""
         self.stored: set[str] = set()
@@ -38,9 +39,13 @@ class Observer:
     def on_stored(self, at: Place, subject: str, data: bytes) -> None:
         """Take in what a state stream has stored."""
         if subject.startswith("rec."):
-            self._on_record(at, messages.decode(data, Record))
+            found = messages.decode(data, Record)
+            if found.pool == self._pool:
+                self._on_record(at, found)
         elif subject.startswith("done."):
             result = messages.decode(data, TaskResult)
+            if result.pool not in ("", self._pool):
+                return
             self.stored.add(result.task)
             self._notes.write(
                 Stored(

@@ -14,7 +14,7 @@ class KubeNode(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     """As records of sessions name it."""
     workers: int
-    """Pods of workers on it."""
+    """Pods of the run's workers on it."""
     servers: tuple[str, ...]
     """NATS servers on it."""
 
