@@ -88,6 +88,24 @@ def test_every_container_is_probed_on_a_port_that_it_has(manifests: list[Manifes
             assert container[probe]["httpGet"]["port"] in ports, name
 
 
+def test_replicas_of_a_service_are_never_all_on_one_node(manifests: list[Manifest]) -> None:
+    """Also after nodes died one after the other, and after a rollout: else one node's death would leave nobody to notice it."""
+    spread = {
+        manifest["metadata"]["name"]: manifest["spec"]["template"]["spec"].get(
+            "topologySpreadConstraints", [{}]
+        )[0]
+        for manifest in manifests
+        if manifest["kind"] == "Deployment" and manifest["spec"].get("replicas", 1) > 1
+    }
+    assert spread.keys() >= {"pool-manager", "gateway"}
+    for name, one in spread.items():
+        assert (one.get("topologyKey"), one.get("whenUnsatisfiable")) == (
+            "kubernetes.io/hostname",
+            "DoNotSchedule",
+        ), name
+        assert one["matchLabelKeys"] == ["pod-template-hash"], name
+
+
 def test_every_setting_is_one_that_its_service_knows(manifests: list[Manifest]) -> None:
     """A misspelt variable would end the service at its start."""
     for name, container, _ in containers(manifests):
