@@ -22,7 +22,11 @@ from gateway.adapters.http.site import ROUTES
 ROOT = Path(__file__).parents[2]
 LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
 """Elements that make a browser fetch something, and where from."""
+BUILD_S = 230
+"""Longest build of the site: seconds on a quiet machine, many more on a busy one."""
 NO_NETWORK = dict.fromkeys(("http_proxy", "https_proxy", "ALL_PROXY"), "http://127.0.0.1:9")
+
+pytestmark = pytest.mark.timeout(240, func_only=True)  # whichever test is first has it built
 
 
 class Reader(html.parser.HTMLParser):
@@ -57,7 +61,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         env={**os.environ, **NO_NETWORK},
         capture_output=True,
         text=True,
-        timeout=55,
+        timeout=BUILD_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
