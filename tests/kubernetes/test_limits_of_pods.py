@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from typing import Literal
 
 import pytest
-from harness.site import open_site
+from harness.site import declare, open_site, others, withdraw
 
 from agent_sandbox import Client
 from agent_sandbox.kubernetes.names import Namespaces
+from shared.kubectl import Kubectl
 from shared.pools import PodLimits, PoolSpec
 from shared.testing import attacks
 
 WAIT_S = 120.0
+CLASSES: tuple[Literal["oci", "gvisor"], ...] = ("oci", "gvisor")
 LIMITS = PodLimits(memory_mib=160, pids=40, disk_mib=32)
 FORKS = (
     attacks.HEAD
@@ -40,15 +43,26 @@ time.sleep(30)
 """
 
 
-@pytest.fixture(params=["oci", "gvisor"])
+@pytest.fixture(scope="module")
+def small_pools(kubectl: Kubectl, system: Namespaces) -> Iterator[dict[str, str]]:
+    """Pools of small pods, by their class: all are declared at once, since each declaration replaces the pool-managers."""
+    pools = [
+        PoolSpec(name=f"test-small-{name}", stock=1, pods_max=6, isolation=name, limits=LIMITS)
+        for name in CLASSES
+    ]
+    names = {pool.name for pool in pools}
+    declare(kubectl, system, (*others(kubectl, system, names), *pools))
+    yield dict(zip(CLASSES, (pool.name for pool in pools), strict=True))
+    withdraw(kubectl, system, names)
+
+
+@pytest.fixture(params=CLASSES)
 async def small(
-    system: Namespaces, request: pytest.FixtureRequest
+    small_pools: dict[str, str], request: pytest.FixtureRequest
 ) -> AsyncIterator[tuple[Client, str]]:
     """A client, and a pool of small pods."""
-    name = f"test-small-{request.param}"
-    pool = PoolSpec(name=name, stock=1, pods_max=6, isolation=request.param, limits=LIMITS)
-    async with open_site([pool]) as site, site.client() as client:
-        yield client, name
+    async with open_site() as site, site.client() as client:
+        yield client, small_pools[request.param]
 
 
 async def test_a_pod_takes_no_more_than_its_pool_allows(small: tuple[Client, str]) -> None:

@@ -14,15 +14,17 @@ from shared.kubectl import Kubectl
 
 TRY = """
 import json, socket, sys
-found = {}
-for place in json.loads(sys.argv[1]):
+from concurrent.futures import ThreadPoolExecutor
+def reaches(place):
     host, _, port = place.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=2).close()
-        found[place] = True
+        return True
     except OSError:
-        found[place] = False
-print(json.dumps(found))
+        return False
+places = json.loads(sys.argv[1])
+with ThreadPoolExecutor(len(places)) as pool:
+    print(json.dumps(dict(zip(places, pool.map(reaches, places)))))
 """
 LISTENS = 8000
 STARTED_S = 90
