@@ -29,6 +29,7 @@ from soak import journals
 from soak_parts.load import Load
 from soak_parts.workers import Workers
 
+from agent_sandbox.kubernetes.names import EDGE_PORT, SERVER_PORT
 from shared.messages import TaskResult, decode
 from shared.pools import PoolSpec
 from shared.record import Record
@@ -118,7 +119,8 @@ async def _measure(
                 workers.on_stored,
                 _follow(tracker, load, told),
             ]
-            rounds = Rounds(site, POOL, given.stock, faults, tracker, workers, load.now)
+            outside = ((SERVER_PORT, site.admin), (SERVER_PORT, second), (EDGE_PORT, client.bus))
+            rounds = Rounds(site, POOL, given.stock, faults, tracker, workers, load.now, outside)
             await _strike(rounds, load, given)
             report.add("drain_s", await load.drain(DRAIN_S))
             history = await recorder.history(load.accepted(), journals=journals(load, recorder))

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from harness.running import CannotMeasure, say
@@ -14,6 +14,8 @@ from harness.site import Site
 from recovery_parts.tracker import Hit, Tracker
 from soak_parts.workers import Workers
 
+from agent_sandbox.kubernetes.servers import follow_servers
+from shared.bus import Bus
 from shared.errors import ServiceError
 from shared.kube_names import node_token
 from shared.kubectl import wait_ready
@@ -64,6 +66,8 @@ class Rounds:
     tracker: Tracker
     workers: Workers
     now: Callable[[], float]
+    connections: Sequence[tuple[int, Bus]]
+    """From outside, each with the port that it leads to: their servers have other addresses after a fault."""
     done: list[Round] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What was not as it should be between two faults."""
@@ -149,6 +153,8 @@ class Rounds:
         """Wait for all services, and for a stock of workers; one that does not come in time is noted."""
         services = (self.site.spaces.system, self.site.spaces.nodes)
         await asyncio.to_thread(wait_ready, self.site.kubectl, services, within_s=MENDED_S, say=say)
+        for port, bus in self.connections:
+            await follow_servers(self.site.kubectl, self.site.spaces, port, bus)
         until, said = time.monotonic() + FULL_S, "no answer"
         while time.monotonic() < until:
             with contextlib.suppress(ServiceError, CannotMeasure):

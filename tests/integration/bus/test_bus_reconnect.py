@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from shared.bus import Bus, BusOptions, servers
+from shared.bus import Bus, BusOptions, know_servers, servers
 from shared.cluster import Cluster
 from shared.errors import Unavailable
 from shared.testing.faults import mend, strike
@@ -37,6 +37,23 @@ async def answer_pings(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
         if line == b"PING\r\n":
             writer.write(b"PONG\r\n")
     writer.close()
+
+
+async def test_servers_that_have_moved_are_found_where_they_were_said_to_be() -> None:
+    """As pods whose nodes were booted: at none of the addresses of the beginning is anybody any more."""
+    first: list[asyncio.StreamWriter] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first.append(writer)
+        await answer_pings(reader, writer)
+
+    async with fake_server(answer) as before, fake_server(answer_pings) as after:
+        bus = await Bus.connect(before)
+        assert f"nats://{bus.server}" == before.servers[0]
+        know_servers(bus, after.servers)
+        first[0].close()
+        await until(lambda: bus.connected and f"nats://{bus.server}" == after.servers[0])
+        await bus.close()
 
 
 async def test_nothing_is_sent_late(private_cluster: Cluster) -> None:

@@ -15,7 +15,7 @@ from agent_sandbox.kubernetes.names import (
     SERVERS_LABEL,
     Namespaces,
 )
-from shared.bus import Bus, BusOptions, Tls
+from shared.bus import Bus, BusOptions, Tls, know_servers
 from shared.errors import Unavailable
 from shared.identity import Identity, roles
 from shared.kubectl import Kubectl
@@ -64,6 +64,17 @@ def addresses(kubectl: Kubectl, spaces: Namespaces, port: int) -> tuple[str, ...
     if not found:
         raise Unavailable(f"no NATS server's pod in {spaces.system} has an address")
     return found
+
+
+async def follow_servers(kubectl: Kubectl, spaces: Namespaces, port: int, *buses: Bus) -> None:
+    """Tell connections where the servers' pods are now: one whose node was booted has another address than when they were made.
+
+    Raises:
+        Unavailable: no server has an address.
+    """
+    found = list(await asyncio.to_thread(addresses, kubectl, spaces, port))
+    for bus in buses:
+        know_servers(bus, found)
 
 
 def server_ips(kubectl: Kubectl, spaces: Namespaces) -> list[str]:

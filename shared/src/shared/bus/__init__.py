@@ -4,6 +4,7 @@ Which, and what proves it: tests/integration/bus/rules.md.
 """
 
 from shared.bus.bus import Bus
+from shared.bus.known import know_servers
 from shared.bus.pull import Delivery
 from shared.bus.subscription import Subscription
 from shared.bus.types import BusOptions, Handler, Message, PubAck, Stored, Tls, Tracer, Write
@@ -20,4 +21,5 @@ __all__ = [
     "Tls",
     "Tracer",
     "Write",
+    "know_servers",
 ]
