@@ -14,6 +14,7 @@ import asyncio
 import json
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -95,11 +96,14 @@ async def _publish(out: Path, found: dict[str, Any], history_mb: float) -> None:
     """
     name = f"{found['run']}-{found['seed']}"
     results = ROOT / chaos_reports.RESULTS
-    for earlier in results.glob(f"{name}-*"):
-        shutil.rmtree(earlier)
-    kept = str(results / f"{name}-{found['commit']}")
-    if await _run("-m", "chaos", "keep", str(out), kept, f"--history-mb={history_mb:g}"):
-        raise CannotMeasure(f"the report can't be kept: {out}")
+    results.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".kept-", dir=results) as place:
+        kept = Path(place) / "report"
+        if await _run("-m", "chaos", "keep", str(out), str(kept), f"--history-mb={history_mb:g}"):
+            raise CannotMeasure(f"the report can't be kept: {out}")
+        for earlier in results.glob(f"{name}-*"):
+            shutil.rmtree(earlier)
+        kept.rename(results / f"{name}-{found['commit']}")
 
 
 async def _run(*words: str) -> int:

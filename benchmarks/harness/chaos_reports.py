@@ -143,7 +143,12 @@ def _seconds(runs: Sequence[Published], name: str) -> str:
     values = [one.figures[name] for one in runs if name in one.figures]
     if not values:
         return "-"
-    return f"{statistics.median(values):.2g} s ({max(values):.2g})"
+    return f"{statistics.median(values):.2g} s ({max(values):.2g}{_of(values, runs)})"
+
+
+def _of(values: Sequence[float], runs: Sequence[Published]) -> str:
+    """Say of how many seeds a figure is, where that is not all: the worst may be one that has none."""
+    return "" if len(values) == len(runs) else f"; {len(values)} of {len(runs)} seeds"
 
 
 def _sizes(runs: Sequence[Published]) -> str:
@@ -152,8 +157,10 @@ def _sizes(runs: Sequence[Published]) -> str:
 
 
 def _errors(runs: Sequence[Published]) -> str:
-    shares = [one.figures.get("error_share", 0.0) for one in runs]
-    return f"{statistics.median(shares):.2%} ({max(shares):.2%})"
+    shares = [one.figures["error_share"] for one in runs if "error_share" in one.figures]
+    if not shares:
+        return "-"
+    return f"{statistics.median(shares):.2%} ({max(shares):.2%}{_of(shares, runs)})"
 
 
 def _zeroes(runs: Sequence[Published]) -> str:
