@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from chaos.adapters.usage import held_by, size_kib
 from chaos.core.growth import growth_of, slope
@@ -46,6 +47,24 @@ def test_a_run_with_a_fault_tells_no_growth() -> None:
     made.rows.append(Nemesis(time=9.0, type="inject", fault="nodes-killed", targets=("n",)))
 
     assert growth_of(made.close()) == ()
+
+
+def test_a_kind_whose_processes_were_replaced_or_not_seen_tells_no_growth() -> None:
+    """A new one begins small: that is no slope. Others tell theirs."""
+    for spoiled in ({"pid": 9}, None):
+        made = run_of(1.0, 6.0)
+        place = next(at for at, row in enumerate(made.rows) if row.time > HOUR_S / 2)
+        other = Held(kind="gateway", pid=3, memory_kib=1024, files=5)
+        for at, row in enumerate(made.rows):
+            if isinstance(row, Usage):
+                services = row.services | {"gateway-1": other}
+                if at == place and spoiled:
+                    services["nats-2"] = replace(services["nats-2"], **spoiled)
+                elif at == place:
+                    del services["nats-2"]
+                made.rows[at] = replace(row, services=services)
+
+        assert [one.kind for one in growth_of(made.close())] == ["gateway"]
 
 
 def test_growth_stands_in_the_report() -> None:

@@ -27,7 +27,13 @@ def read_held(cluster: Embedded) -> dict[str, Held]:
         except OSError:
             continue
         disk_kib = size_kib(cluster.folder.servers / row.name) if row.kind == "server" else 0
-        found[row.name] = Held(kind=row.kind, memory_kib=held[0], files=held[1], disk_kib=disk_kib)
+        found[row.name] = Held(
+            kind=row.kind,
+            pid=row.process.pid,
+            memory_kib=held[0],
+            files=held[1],
+            disk_kib=disk_kib,
+        )
     return found
 
 

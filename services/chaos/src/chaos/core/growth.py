@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from chaos.core.history import History
+from chaos.core.rows import Usage
 
 SETTLED_SHARE = 0.25
 """Of a run: what is built up at its beginning is no growth."""
@@ -30,13 +31,18 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def growth_of(history: History) -> tuple[Growth, ...]:
-    """Return how each kind of service grows, in a run without faults; nothing where nobody looked or processes were replaced."""
+    """Return how each kind of service grows, in a run without faults; nothing where nobody looked.
+
+    A kind of which not all looks found the same processes is left out: one that is new, or was not seen, makes a slope of its own.
+    """
     settled_s = SETTLED_SHARE * history.end_s
     looks = [look for look in history.usages if look.time >= settled_s]
     if len(looks) < 2 or any(row.type == "inject" for row in history.nemesis):
         return ()
     found = []
     for kind in dict.fromkeys(held.kind for held in looks[-1].services.values()):
+        if len({_processes(look, kind) for look in looks}) > 1:
+            continue
         memory, files, disk = ([], [], [])  # type: tuple[list[Point], list[Point], list[Point]]
         for look in looks:
             of_kind = [held for held in look.services.values() if held.kind == kind]
@@ -56,6 +62,10 @@ def growth_of(history: History) -> tuple[Growth, ...]:
             )
         )
     return tuple(found)
+
+
+def _processes(look: Usage, kind: str) -> frozenset[tuple[str, int]]:
+    return frozenset((name, held.pid) for name, held in look.services.items() if held.kind == kind)
 
 
 def slope(points: Sequence[Point]) -> float:

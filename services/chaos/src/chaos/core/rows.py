@@ -155,6 +155,8 @@ class Held(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one service's process holds."""
 
     kind: str
+    pid: int = 0
+    """0: not noted."""
     memory_kib: int
     """Resident."""
     files: int
