@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from worker_agent.adapters.disk import MIB, Changes, Disk, disk_mib
-from worker_agent.core.looks import REST_S_MAX, Sum, is_due
+from worker_agent.core.looks import REST_S_MAX, SHARE, Sum, after, is_due
 
 
 def test_the_disk_sum_counts_all_folders_and_all_depths(tmp_path: Path) -> None:
@@ -100,3 +101,44 @@ def test_whoever_writes_much_is_looked_at_soon() -> None:
     assert not is_due(last, 0.4, 4501, is_asked=False)
     assert is_due(last, 0.4, 4500, is_asked=False)
     assert is_due(last, 0.4, 5000, is_asked=True)
+
+
+def sums_in(seconds: float, room_bytes: Callable[[float], int]) -> list[float]:
+    """Return when a large tree is added up, beside a neighbour that fills the disk and empties it every minute."""
+    now, ended, found, last = 0.0, 0.0, list[float](), Sum(0.1, room_bytes(0.0), 10_000)
+    while now < seconds:
+        now = round(now + 0.2, 3)
+        free_bytes = 10_000 - int(10_000 * (now % 60) / 60)
+        if is_due(last, now - ended, free_bytes, is_asked=False):
+            found.append(now)
+            now = round(now + last.took_s, 3)
+            last, ended = after(last, Sum(0.1, room_bytes(now), free_bytes)), now
+    return found
+
+
+def test_a_neighbour_that_writes_and_deletes_in_a_circle_costs_little() -> None:
+    """It calls for sums that find nothing: each comes later than the one before."""
+    found = sums_in(600, lambda _: 60)
+
+    assert len(found) * 0.1 / 600 < 3 * SHARE
+
+
+def test_a_fast_writer_meets_its_limit_in_time_whatever_its_neighbour_does() -> None:
+    """Early sums that found nothing delay it by no more than the pause where nothing hurries."""
+    for begins in range(20, 60):
+        found = sums_in(begins + 20, lambda now, since=begins: 60 - (now > since) * 100)
+
+        assert min(at for at in found if at > begins) - begins <= 0.1 / SHARE + 0.4
+
+
+def test_early_sums_that_find_nothing_come_ever_later_until_one_finds_something() -> None:
+    """By free space, that is: whoever asks what has changed is answered as soon as ever."""
+    first = Sum(took_s=0.2, room_bytes=1000, free_bytes=5000)
+    vain = after(first, Sum(0.2, 900, 4500))
+
+    assert vain.vain == 1
+    assert not is_due(vain, 0.79, 4000, is_asked=False)
+    assert is_due(vain, 0.8, 4000, is_asked=False)
+    assert is_due(vain, 0.4, 4500, is_asked=True)
+    assert after(vain, Sum(0.2, 600, 4000)).vain == 0  # it wrote itself
+    assert after(vain, Sum(0.2, 900, 4500)).vain == 0  # nothing called

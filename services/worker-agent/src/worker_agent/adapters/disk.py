@@ -7,7 +7,7 @@ import sys
 import time
 from contextlib import suppress
 
-from worker_agent.core.looks import Sum, is_due
+from worker_agent.core.looks import Sum, after, is_due
 
 MIB = 1 << 20
 WALK_ENTRIES_MAX = 200_000
@@ -94,7 +94,8 @@ class Disk:
         spent_s = time.thread_time()
         used_mib = disk_mib(self._folders, self._limit_mib, changes)
         room_bytes = int((self._limit_mib - used_mib) * MIB)
-        self._last = Sum(time.thread_time() - spent_s, room_bytes, free_bytes)
+        seen = Sum(time.thread_time() - spent_s, room_bytes, free_bytes)
+        self._last = after(self._last, seen)
         self._ended_at = time.monotonic()
         return used_mib > self._limit_mib
 
