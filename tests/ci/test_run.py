@@ -41,7 +41,9 @@ def repo(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(repo: Path, *, failing: int | None = None, stays: bool = False) -> Ended:
+def run(
+    repo: Path, *, failing: int | None = None, stays: bool = False, kubernetes: bool = True
+) -> Ended:
     """Run all of it, with so many tests that fail; None: the run says nothing of failures, and all are well."""
     if failing is not None:
         lines = [f"FAILED t.py::test_{number} - no\n" for number in range(failing)]
@@ -50,7 +52,7 @@ def run(repo: Path, *, failing: int | None = None, stays: bool = False) -> Ended
         (repo / "stays").touch()
     return subprocess.run(
         [repo / ".ci" / "run"],
-        env={"PATH": os.defpath},
+        env={"PATH": os.defpath} | ({"CI_KUBERNETES": "1"} if kubernetes else {}),
         capture_output=True,
         text=True,
         check=False,
@@ -111,6 +113,16 @@ def test_a_machine_without_a_cluster_is_told_of_and_stops_nothing(repo: Path) ->
     assert ended.returncode == 0
     assert calls(repo) == WITHOUT_A_CLUSTER
     said = "ci: not run: tests on a Kubernetes cluster: no Kubernetes cluster: no Go"
+    assert ended.stdout.splitlines()[-2:] == [said, "ci: all green"]
+
+
+def test_tests_on_a_cluster_that_nobody_asked_for_are_told_of(repo: Path) -> None:
+    """They are no part of what must be green yet."""
+    ended = run(repo, kubernetes=False)
+
+    assert ended.returncode == 0
+    assert calls(repo) == WITHOUT_A_CLUSTER
+    said = "ci: not run: tests on a Kubernetes cluster: not asked for (CI_KUBERNETES=1)"
     assert ended.stdout.splitlines()[-2:] == [said, "ci: all green"]
 
 
