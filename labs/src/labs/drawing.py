@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 
@@ -58,7 +59,7 @@ def bars(
         rows: each bar's name, and its parts.
         unit: of the values.
     """
-    longest = max((sum(values) for _, values in rows), default=1.0) or 1.0
+    longest = max((math.fsum(values) for _, values in rows), default=1.0) or 1.0
     room = WIDTH - BAR_LEFT - BAR_RIGHT
     drawn = []
     for place, name in enumerate(names):
@@ -78,7 +79,7 @@ def bars(
                 f'<rect x="{x_:.1f}" y="{top}" width="{wide:.1f}" height="19" fill="{COLOURS[place]}"/>'
             )
             x_ += wide
-        drawn.append(f'<text x="{x_ + 6:.1f}" y="{top + 14}">{sum(values):.4g} {unit}</text>')
+        drawn.append(f'<text x="{x_ + 6:.1f}" y="{top + 14}">{math.fsum(values):.4g} {unit}</text>')
     return Picture("", title, "".join(drawn), BAR_TOP + BAR_STEP * len(rows) + 12)
 
 
