@@ -107,25 +107,25 @@ def test_a_node_is_dead_when_it_alone_is_silent() -> None:
         assert [pod.name for pod in pods] == (["a"] if name == "n2" else [])
         return name in silent
 
-    assert made.judge_nodes(judge) == {"n2"}
+    assert made.judge_nodes(judge, made.pods_on()) == {"n2"}
     assert made.avoid == ("n2",)
-    assert made.judge_nodes(judge) == frozenset()
+    assert made.judge_nodes(judge, made.pods_on()) == frozenset()
     silent.clear()
-    assert made.judge_nodes(judge) == frozenset()
+    assert made.judge_nodes(judge, made.pods_on()) == frozenset()
     assert made.avoid == ()
 
 
 def test_when_nobody_is_heard_no_node_is_dead() -> None:
     """It is this process that hears nothing, or the servers between."""
     made = cluster()
-    assert made.judge_nodes(lambda name, _: name == "n1") == {"n1"}
-    assert made.judge_nodes(lambda _name, _: True) == frozenset()
+    assert made.judge_nodes(lambda name, _: name == "n1", made.pods_on()) == {"n1"}
+    assert made.judge_nodes(lambda _name, _: True, made.pods_on()) == frozenset()
     assert made.avoid == ("n1",)
-    assert made.judge_nodes(lambda _name, _: None) == frozenset()
+    assert made.judge_nodes(lambda _name, _: None, made.pods_on()) == frozenset()
     assert made.avoid == (
         "n1",
     )  # this process was deaf for a while: what it knew holds until it hears more
-    assert made.judge_nodes(lambda _name, _: False) == frozenset()
+    assert made.judge_nodes(lambda _name, _: False, made.pods_on()) == frozenset()
     assert made.avoid == ()
 
 

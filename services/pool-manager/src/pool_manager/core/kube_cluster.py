@@ -6,7 +6,7 @@ watches tell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 
 import msgspec
 
@@ -158,14 +158,17 @@ class Cluster:
                 on.setdefault(pod.node, []).append(pod)
         return on
 
-    def judge_nodes(self, is_silent: Callable[[str, list[Pod]], bool | None]) -> frozenset[str]:
+    def judge_nodes(
+        self, is_silent: Callable[[str, list[Pod]], bool | None], on: Mapping[str, list[Pod]]
+    ) -> frozenset[str]:
         """Find the nodes that are dead; return those that were not so before.
 
         Args:
             is_silent: of a node with these living pods: whether all signs of life are missing; None: there never
                 were any that would be missed.
+            on: the pods of each, from `pods_on` now.
         """
-        verdicts = {name: is_silent(name, pods) for name, pods in self.pods_on().items()}
+        verdicts = {name: is_silent(name, pods) for name, pods in on.items()}
         silent = frozenset(name for name, verdict in verdicts.items() if verdict)
         unknown = frozenset(name for name, verdict in verdicts.items() if verdict is None)
         # If nobody is heard at all, it is this process that hears nothing, or the servers between.

@@ -131,8 +131,9 @@ class ClusterWatcher:
             late, self._ticked = now - self._ticked > TICK_S + LATE_S, now
             self._cluster.hears = False
             if self._world.hearing.connected and not late:
-                self._look_for_dead_nodes(now)
-                self._look_who_speaks(now)
+                on = self._cluster.pods_on()
+                self._look_for_dead_nodes(on, now)
+                self._look_who_speaks(on, now)
             for pod in self._cluster.overdue(self._times.pending_s, now):
                 why = pod.stuck or f"it did not start within {self._times.pending_s:.0f} s"
                 self._ended(self._cluster.give_up(pod.name, "start_failed", why))
@@ -142,10 +143,10 @@ class ClusterWatcher:
             self._clear_away(now)
             await asyncio.sleep(TICK_S)
 
-    def _look_for_dead_nodes(self, now: float) -> None:
+    def _look_for_dead_nodes(self, on: dict[str, list[Pod]], now: float) -> None:
         before = self._cluster.dead
         judge = partial(is_silent, self._world, self._times.fence_s, now=now)
-        for name in sorted(self._cluster.judge_nodes(judge)):
+        for name in sorted(self._cluster.judge_nodes(judge, on)):
             pods = self._cluster.living(name)
             log.warning("node.dead", node=name, pods=len(pods), silent_s=self._times.fence_s)
             for pod in pods:
@@ -154,15 +155,11 @@ class ClusterWatcher:
         for name in sorted(before - self._cluster.dead):
             log.warning("node.heard_again", node=name)
 
-    def _look_who_speaks(self, now: float) -> None:
-        world, cluster, fence_s = self._world, self._cluster, self._times.fence_s
-        speak = [
-            node
-            for node, pods in cluster.pods_on().items()
-            if is_heard(world, fence_s, node, pods, now)
-        ]
-        cluster.heard = frozenset(speak)
-        cluster.hears = bool(speak) and misses_nothing(world, fence_s, now)
+    def _look_who_speaks(self, on: dict[str, list[Pod]], now: float) -> None:
+        world, fence_s = self._world, self._times.fence_s
+        speak = [node for node, pods in on.items() if is_heard(world, fence_s, node, pods, now)]
+        self._cluster.heard = frozenset(speak)
+        self._cluster.hears = bool(speak) and misses_nothing(world, fence_s, now)
 
     def _look_for_useless(self, now: float) -> None:
         """Find pods that fill no slot and have no session: of a former declaration, or made by an order thought lost."""
