@@ -6,15 +6,14 @@ import argparse
 import asyncio
 import contextlib
 import json
-import shutil
 import signal
 import sys
-import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
+from agent_sandbox.embedded.fresh import fresh_folder as fresh_folder_of
 from harness import pictures
 from harness.pictures import Picture
 from harness.report import Report, figures_table
@@ -29,6 +28,10 @@ EXIT_INTERRUPTED = 130
 _began = time.monotonic()
 
 
+fresh_folder = partial(fresh_folder_of, "bench")
+"""Make a folder that is gone at the end. Sandboxes with a uid of their own get through it."""
+
+
 class CannotMeasure(Exception):
     """The benchmark yields no figures; the message says why."""
 
@@ -36,17 +39,6 @@ class CannotMeasure(Exception):
 def say(text: str) -> None:
     """Tell people how far it is."""
     print(f"[{time.monotonic() - _began:6.1f} s] {text}", file=sys.stderr, flush=True)
-
-
-@contextmanager
-def fresh_folder() -> Iterator[Path]:
-    """Make a folder that is gone at the end. Sandboxes with a uid of their own get through it."""
-    folder = Path(tempfile.mkdtemp(prefix="agent-sandbox-bench-"))
-    folder.chmod(0o711)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def add_common_options(parser: argparse.ArgumentParser) -> None:

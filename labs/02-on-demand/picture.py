@@ -22,7 +22,7 @@ def draw(wall: Figures, answer: Figures) -> str:
             "requests a second",
             [Line("forked", _p95(answer)), Line("all on demand", _p95(wall))],
         ),
-        bars("One start, alone", (*PARTS, "all of it"), rows, "ms"),
+        bars("", "One start, alone", (*PARTS, "all of it"), rows, "ms"),
     )
 
 

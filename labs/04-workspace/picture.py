@@ -13,5 +13,5 @@ def draw(wall: Figures, answer: Figures) -> str:
     times = [(f"{what} killed", (answer[f"{what}_killed_went_on_s"],)) for what in ("pod", "node")]
     return picture(
         pairs("After the pod's death", "", lost),
-        bars("Until user code runs again", ("answer",), times, "s"),
+        bars("", "Until user code runs again", ("answer",), times, "s"),
     )

@@ -11,8 +11,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import costs
-from attack_set import Attack, Target, attack_set
-from host import Servers, find_process, secret_servers
+from attack_set import SECRET, Attack, Target, attack_set
+from host import find_process
 
 from agent_sandbox import Client, Session
 from agent_sandbox.embedded.procs import descendants
@@ -20,6 +20,7 @@ from labs.cluster import Cluster, embedded, fresh_folder
 from labs.frame import CannotRun, Figures, Say, side
 from shared.percentiles import percentile
 from shared.pools import ISOLATION_CLASSES, PodLimits, PoolSpec
+from shared.testing.secret_servers import Servers, secret_servers
 
 RUN_S = 90.0
 FIND_S = 10.0
@@ -46,7 +47,7 @@ async def measure(say: Say) -> Figures:
     ]
     verdicts, cost = {}, {}
     async with embedded(pools, say, nodes=1) as cluster, cluster.client() as client:
-        with fresh_folder() as folder, secret_servers(folder) as servers:
+        with fresh_folder() as folder, secret_servers(folder, SECRET) as servers:
             for name in there:
                 verdicts[name], cost[name] = await _one(cluster, client, name, servers)
                 got = _count(verdicts[name])

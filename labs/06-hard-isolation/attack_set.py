@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from shared.testing import attacks
 
+SECRET = b"secret of the host"
 FORKS = 300
 MEMORY_MIB = 800
 

@@ -18,11 +18,16 @@ def draw(wall: Figures, answer: Figures) -> str:
         for name, told in kinds.items()
     ]
     return picture(
-        bars("What became of the attacks", words, rows, ""),
+        bars("", "What became of the attacks", words, rows, ""),
         bars(
-            "A start", ("start",), [(name, (one["start_ms"],)) for name, one in cost.items()], "ms"
+            "",
+            "A start",
+            ("start",),
+            [(name, (one["start_ms"],)) for name, one in cost.items()],
+            "ms",
         ),
         bars(
+            "",
             "Work: a million additions, 50,000 system calls, 300 files",
             tuple(name.removesuffix("_ms") for name in WORK),
             [(name, tuple(one[work] for work in WORK)) for name, one in cost.items()],

@@ -11,12 +11,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import costs
-from attack_set import Target, attack_set
-from host import secret_servers
+from attack_set import SECRET, Target, attack_set
 
 from labs.cluster import fresh_folder
 from labs.frame import CannotRun, Figures, Say, side
 from shared.testing.ordinary import as_ordinary_user
+from shared.testing.secret_servers import secret_servers
 
 RUN_S = 60.0
 SETTLE_S = 0.3
@@ -70,7 +70,7 @@ async def measure(say: Say) -> Figures:
         plain = Plain(parent / "attacker")
         neighbours = Plain(parent / "neighbour").folder / "secret"
         neighbours.write_text("secret")
-        servers = stack.enter_context(secret_servers(parent))
+        servers = stack.enter_context(secret_servers(parent, SECRET))
         target = Target(
             stack.enter_context(plain.neighbour("neighbour")),
             stack.enter_context(plain.neighbour("sidecar")),

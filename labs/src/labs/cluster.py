@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import signal
-import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 
 from agent_sandbox import Client, ClientOptions
 from agent_sandbox.demo.victims import find_worker
 from agent_sandbox.embedded.bring_up import ask_pools
 from agent_sandbox.embedded.folder import Folder
+from agent_sandbox.embedded.fresh import fresh_folder as fresh_folder_of
 from agent_sandbox.embedded.pools import to_toml
 from agent_sandbox.embedded.procs import ProcessId
 from agent_sandbox.embedded.table import Table, read_table
@@ -30,6 +29,8 @@ UP_S = 120.0
 WARM_S = 120.0
 POLL_S = 0.1
 ASK_S = 5.0
+fresh_folder = partial(fresh_folder_of, "lab")
+"""Make a folder that is gone at the end; sandboxes with a uid of their own get through it."""
 
 
 class Cluster:
@@ -136,14 +137,3 @@ async def embedded(
         finally:
             if folder.exists():
                 await asyncio.shield(asyncio.to_thread(down, folder, say=lambda _: None))
-
-
-@contextmanager
-def fresh_folder() -> Iterator[Path]:
-    """Make a folder that is gone at the end; sandboxes with a uid of their own get through it."""
-    folder = Path(tempfile.mkdtemp(prefix="agent-sandbox-lab-"))
-    folder.chmod(0o711)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import stat
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from drill import Drill
 from scene import SECRET, Scene
 
 from shared.testing import attacks
+from shared.testing.secret_servers import Servers, secret_servers
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures("bystanders")]
 
@@ -23,39 +22,10 @@ HOST_VARIABLE = "DRILL_HOST_SECRET"
 
 
 @pytest.fixture
-def host_servers(drill: Drill) -> Iterator[tuple[int, str, str]]:
+def host_servers(drill: Drill) -> Iterator[Servers]:
     """Servers of the host that tell a secret: TCP port on loopback, path of a Unix socket, abstract name."""
-    path, name = str(drill.folder / "host.sock"), f"drill-{os.getpid()}"
-    tcp = socket.create_server(("127.0.0.1", 0))
-    by_path = socket.socket(socket.AF_UNIX)
-    by_path.bind(path)
-    Path(path).chmod(0o777)
-    abstract = socket.socket(socket.AF_UNIX)
-    abstract.bind(f"\0{name}")
-    stop = threading.Event()
-
-    def serve(server: socket.socket) -> None:
-        server.settimeout(0.1)
-        while not stop.is_set():
-            try:
-                client, _ = server.accept()
-            except TimeoutError:
-                continue
-            with client:
-                client.sendall(SECRET.encode())
-
-    servers = (tcp, by_path, abstract)
-    for server in (by_path, abstract):
-        server.listen(8)
-    threads = [threading.Thread(target=serve, args=(server,)) for server in servers]
-    for thread in threads:
-        thread.start()
-    yield tcp.getsockname()[1], path, name
-    stop.set()
-    for thread, server in zip(threads, servers, strict=True):
-        thread.join(5)
-        server.close()
-    Path(path).unlink()
+    with secret_servers(drill.folder, SECRET.encode()) as servers:
+        yield servers
 
 
 async def test_files_of_the_host_and_of_neighbours_stay_unread(scene: Scene) -> None:

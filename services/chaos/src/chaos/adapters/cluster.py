@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import signal
-import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
 from agent_sandbox import Client, ClientOptions
 from agent_sandbox.embedded.bring_up import ask_pools
 from agent_sandbox.embedded.child import last_lines
 from agent_sandbox.embedded.folder import Folder
+from agent_sandbox.embedded.fresh import fresh_folder
 from agent_sandbox.embedded.pools import to_toml
 from agent_sandbox.embedded.table import Kind, Row, read_table
 from agent_sandbox.embedded.up import down, up
@@ -178,7 +176,7 @@ async def embedded(
         NoGround: this machine has not what is needed.
     """
     names = [f"node-{number}" for number in range(1, nodes + 1)]
-    with _fresh_folder() as parent:
+    with fresh_folder("chaos") as parent:
         folder = Folder(parent / "state")
         async with laid(folder, needs, names) as ground:
             cluster: Embedded | None = None
@@ -220,17 +218,6 @@ async def _connections(folder: Folder) -> AsyncIterator[list[Bus]]:
     finally:
         for bus in opened:
             await bus.close()
-
-
-@contextmanager
-def _fresh_folder() -> Iterator[Path]:
-    """Make a folder that is gone at the end; sandboxes with a uid of their own get through it."""
-    folder = Path(tempfile.mkdtemp(prefix="agent-sandbox-chaos-"))
-    folder.chmod(0o711)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _show_logs(folder: Folder, say: Say) -> None:

@@ -14,7 +14,7 @@ COLOURS = ("#1f66b0", "#c0392b", "#1a7f37", "#b8860b", "#6b3fa0", "#5a6570")
 MARKS_MAX = 12
 MARK_ROWS = 4
 X_TICKS, Y_TICKS = 8, 5
-BAR_LEFT, BAR_RIGHT, BAR_STEP = 230, 70, 26
+BAR_LEFT, BAR_RIGHT, BAR_STEP = 230, 90, 26
 TITLE = 34
 NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
 """A file of its own needs it; it is a name, nothing is fetched from there."""
@@ -110,17 +110,22 @@ def chart(frame: Frame, lines: Sequence[Line]) -> Picture:
 
 
 def bars(
-    name: str, title: str, parts: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]]
+    name: str,
+    title: str,
+    parts: Sequence[str],
+    rows: Sequence[tuple[str, Sequence[float]]],
+    unit: str = "s",
 ) -> Picture:
-    """Return horizontal bars, each stacked of named parts, in seconds.
+    """Return horizontal bars, each stacked of named parts.
 
     Args:
         name: of its file.
         title: of the chart.
         parts: their names.
         rows: each bar's name, and its parts.
+        unit: of these; empty: a count.
     """
-    longest = max((sum(values) for _, values in rows), default=1.0) or 1.0
+    longest = max((math.fsum(values) for _, values in rows), default=1.0) or 1.0
     room = WIDTH - BAR_LEFT - BAR_RIGHT
     drawn = [_legend(parts)]
     for row, (label, values) in enumerate(rows):
@@ -132,10 +137,10 @@ def bars(
             wide = max(0.0, value / longest * room)
             drawn.append(
                 f'<rect x="{x:.1f}" y="{top}" width="{wide:.1f}" height="19" '
-                f'fill="{COLOURS[place % len(COLOURS)]}"><title>{escape(parts[place])} {value:.3f} s</title></rect>'
+                f'fill="{COLOURS[place % len(COLOURS)]}"><title>{escape(parts[place])} {value:.4g} {unit}</title></rect>'
             )
             x += wide
-        drawn.append(f'<text x="{x + 6:.1f}" y="{top + 14}">{sum(values):.2f} s</text>')
+        drawn.append(f'<text x="{x + 6:.1f}" y="{top + 14}">{math.fsum(values):.4g} {unit}</text>')
     return Picture(name, title, "".join(drawn), TOP + 12 + BAR_STEP * len(rows) + 10)
 
 
